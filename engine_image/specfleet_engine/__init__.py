@@ -1,0 +1,1 @@
+"""The built-in engine: torch and transformers behind the seam of `specfleet_serving.core`."""

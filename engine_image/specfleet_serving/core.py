@@ -1,0 +1,122 @@
+"""The seam between serving and an engine: plain values in, plain values out.
+
+The loop owns time, trimming, metrics and streams; a core owns sequences, the KV cache, drafting and
+verification. All methods of a core are called from the loop's thread, one at a time.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+
+@dataclass(frozen=True, slots=True)
+class Sampling:
+    """How to choose the tokens of one request. Temperature 0 is greedy."""
+
+    max_tokens: int
+    temperature: float = 1.0
+    top_p: float = 1.0
+    top_k: int = 0  # 0: all tokens
+    seed: int | None = None
+    stop: tuple[str, ...] = ()
+    ignore_eos: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One sequence to generate. The prompt is already tokenised and fits the model's length."""
+
+    id: str
+    prompt: tuple[int, ...]
+    sampling: Sampling
+
+
+@dataclass(frozen=True, slots=True)
+class SequenceStep:
+    """What one step gave one request, before trimming.
+
+    ``tokens`` are new tokens in order; the last one is not a draft. ``drafted`` tokens were proposed and the
+    first ``accepted`` of ``tokens`` are drafts that were accepted. ``first`` marks the request's first token.
+    """
+
+    request_id: str
+    tokens: tuple[int, ...]
+    drafted: int = 0
+    accepted: int = 0
+    first: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One step of a core. ``decoding`` is 0 for a step that only read prompts.
+
+    ``seconds`` is the time of the whole step; ``proposer_seconds`` and ``verify_seconds`` are parts of it.
+    ``admitted`` are the ids that left the waiting queue in this step.
+    """
+
+    depth: int
+    decoding: int
+    seconds: float
+    sequences: tuple[SequenceStep, ...]
+    admitted: tuple[str, ...] = ()
+    prompt_tokens: int = 0
+    cached_prompt_tokens: int = 0
+    preempted: int = 0
+    proposer_seconds: float = 0.0
+    verify_seconds: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """How busy a core is now. ``kv_usage`` is the used share of the KV cache, 0..1."""
+
+    running: int
+    decoding: int
+    waiting: int
+    kv_usage: float
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What a core was started with. ``kv_tokens`` is the size of the KV cache in tokens."""
+
+    max_model_len: int
+    max_num_seqs: int
+    max_depth: int
+    method: str  # "ngram" or "none"
+    kv_tokens: int
+    kv_block_size: int
+
+
+class Core(Protocol):
+    """An engine behind the loop."""
+
+    limits: Limits
+
+    def add(self, request: Request) -> None:
+        """Queue a request. Never blocks."""
+
+    def remove(self, request_id: str) -> None:
+        """Forget a finished or cancelled request and free all it holds. Unknown ids are fine."""
+
+    def load(self) -> Load: ...
+
+    def step(self, depth: int) -> Step | None:
+        """Run one step: read waiting prompts that fit, or decode with up to ``depth`` drafts a request.
+
+        None: there is nothing to do. An exception means that the requests in the batch are lost.
+        """
+
+
+class Tokenizer(Protocol):
+    """Text to tokens and back. ``decode`` is called on growing lists, so it must be stable for prefixes."""
+
+    eos_ids: frozenset[int]
+    vocabulary_size: int
+
+    def encode(self, text: str) -> list[int]: ...
+
+    def decode(self, tokens: Sequence[int]) -> str: ...
+
+    def chat(self, messages: Sequence[dict[str, str]]) -> list[int]:
+        """Apply the chat template, with the prompt for the assistant's turn at the end."""

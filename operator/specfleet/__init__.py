@@ -1,0 +1,1 @@
+"""specfleet: fleets of LLM pods that decode speculatively, kept worth their cost."""

@@ -1,0 +1,1 @@
+"""`specfleet`, the command: operator, crds, status, explain."""

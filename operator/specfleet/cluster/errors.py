@@ -1,0 +1,38 @@
+"""What can go wrong with Kubernetes. No response text is carried: it may hold object data.
+
+ClusterError
+├── NotFound        404
+├── Conflict        409: somebody else wrote, or the uid differs
+├── Forbidden       401, 403
+├── Invalid         400, 422: our object is wrong; retrying will not help before something changes
+├── Expired         410: start a list or watch again
+└── Unavailable     429, 5xx, timeouts, connection errors: try again later
+"""
+
+
+class ClusterError(Exception):
+    """Any failed call to the API server."""
+
+
+class NotFound(ClusterError):
+    """No such object, or its kind is not served."""
+
+
+class Conflict(ClusterError):
+    """The object changed meanwhile, is owned by another manager, or has another uid."""
+
+
+class Forbidden(ClusterError):
+    """The operator's service account may not do this."""
+
+
+class Invalid(ClusterError):
+    """The API server refused the object itself."""
+
+
+class Expired(ClusterError):
+    """The resource version or the continue token is too old."""
+
+
+class Unavailable(ClusterError):
+    """The API server did not answer, or asked to come back later."""

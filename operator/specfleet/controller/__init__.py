@@ -1,0 +1,1 @@
+"""Where ports meet pure code: kopf wiring, reconcile, the tuning pass, and the process itself."""
