@@ -5,36 +5,36 @@ that reconcile and the tuner never delete each other's fields.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
-Object = dict[str, Any]
+from specfleet.api.kinds import (
+    CONFIG_MAP,
+    DEPLOYMENT,
+    DISRUPTION_BUDGET,
+    POD,
+    POD_MONITOR,
+    RECONCILE_MANAGER,
+    SERVICE,
+    SPECULATIVE_DEPLOYMENT,
+    TUNER_MANAGER,
+    Kind,
+    Object,
+)
 
-RECONCILE_MANAGER = "specfleet"
-TUNER_MANAGER = "specfleet-tuner"
-
-
-@dataclass(frozen=True, slots=True)
-class Kind:
-    """One kind of object and where it is served. ``group`` is empty for the core group."""
-
-    group: str
-    version: str
-    kind: str
-    plural: str
-
-    @property
-    def api_version(self) -> str:
-        return f"{self.group}/{self.version}" if self.group else self.version
-
-
-SPECULATIVE_DEPLOYMENT = Kind("specfleet.dev", "v1alpha1", "SpeculativeDeployment", "speculativedeployments")
-DEPLOYMENT = Kind("apps", "v1", "Deployment", "deployments")
-SERVICE = Kind("", "v1", "Service", "services")
-CONFIG_MAP = Kind("", "v1", "ConfigMap", "configmaps")
-POD = Kind("", "v1", "Pod", "pods")
-DISRUPTION_BUDGET = Kind("policy", "v1", "PodDisruptionBudget", "poddisruptionbudgets")
-POD_MONITOR = Kind("monitoring.coreos.com", "v1", "PodMonitor", "podmonitors")
+__all__ = [
+    "CONFIG_MAP",
+    "DEPLOYMENT",
+    "DISRUPTION_BUDGET",
+    "POD",
+    "POD_MONITOR",
+    "RECONCILE_MANAGER",
+    "SERVICE",
+    "SPECULATIVE_DEPLOYMENT",
+    "TUNER_MANAGER",
+    "ClusterClient",
+    "Kind",
+    "Object",
+]
 
 
 class ClusterClient(Protocol):
