@@ -1,4 +1,4 @@
-"""The port to Kubernetes: five verbs over plain dicts. Adapters and the tests' fake API server stand behind it.
+"""The port to Kubernetes: five verbs over plain dicts, implemented by adapters and by the fake of the tests.
 
 Objects are dicts as the API serves them. Every write is a server-side apply under a named field manager, so
 that reconcile and the tuner never delete each other's fields.

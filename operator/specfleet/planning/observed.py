@@ -1,0 +1,36 @@
+"""What reconcile read from the cluster, as one frozen value: the second input of planning.
+
+Objects are dicts as the API serves them; planning never changes them.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from specfleet.api.kinds import Kind
+
+ObjectKey = tuple[Kind, str]
+"""Kind and name; the namespace is the resource's own."""
+
+Live = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Observed:
+    """The cluster around one resource.
+
+    ``objects``: every live object that carries the label ``specfleet.dev/deployment`` of the resource, and every
+    live object of a wanted name (see `plan.wanted_keys`), no matter who owns it.
+    ``pods``: the pods with that label. ``pod_monitors_served``: whether the API server knows kind PodMonitor.
+    ``fence``: the leader's fence, for the first schedule document of a pool.
+    ``generations``: the generation that each object had in the answer to our last apply, from reconcile's
+    memory; another one now means that somebody changed the object. Empty after a restart.
+    ``full``: apply everything, also what looks unchanged (every few resyncs, to undo drift).
+    """
+
+    objects: Mapping[ObjectKey, Live]
+    pods: tuple[Live, ...]
+    pod_monitors_served: bool
+    fence: int
+    generations: Mapping[ObjectKey, int] = field(default_factory=dict)
+    full: bool = False
