@@ -16,7 +16,7 @@ class MetricsSourceConfig(Written):
     basic_username_file: str | None = None
     basic_password_file: str | None = None
     tenant_header: str | None = None  # value of X-Scope-OrgID
-    query_parameters: dict[str, str] = {}
+    query_parameters: dict[str, str] = Field(default_factory=dict)
     timeout_seconds: float = Field(default=5.0, gt=0, le=60)
 
 
@@ -51,7 +51,7 @@ class Configuration(Written):
     """All of it. ``watch_namespaces`` empty: the whole cluster."""
 
     watch_namespaces: tuple[str, ...] = ()
-    metrics_sources: dict[str, MetricsSourceConfig] = {}
+    metrics_sources: dict[str, MetricsSourceConfig] = Field(default_factory=dict)
     metrics_scope: str = 'specfleet_dev_pool!=""'
     images: EngineImages
     allowed_service_accounts: tuple[str, ...] = ()

@@ -4,6 +4,7 @@ Written by the operator into a ConfigMap as ``schedule.json``, read by engines b
 Format and refusal rules: design/contracts.md, "Schedule file".
 """
 
+import itertools
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -49,7 +50,7 @@ def problems(table: Sequence[Row], max_depth: int) -> tuple[str, ...]:
     bounds = [row.max_requests for row in table if row.max_requests is not None]
     if any(bound < 1 for bound in bounds):
         found.append("maxRequests must be at least 1")
-    if any(later <= earlier for earlier, later in zip(bounds, bounds[1:], strict=False)):
+    if any(later <= earlier for earlier, later in itertools.pairwise(bounds)):
         found.append("rows must be sorted by maxRequests, without repeats")
     found.extend(
         f"depth {row.depth} is outside 0..{max_depth}" for row in table if not 0 <= row.depth <= max_depth
@@ -95,7 +96,9 @@ class Document:
         except (KeyError, TypeError, AttributeError) as error:
             raise ValueError(f"schedule.json lacks a field or has a wrong type: {error!r}") from error
         if body.get("format") != FORMAT:
-            raise ValueError(f"schedule.json has format {body.get('format')!r}, this operator writes {FORMAT}")
+            raise ValueError(
+                f"schedule.json has format {body.get('format')!r}, this operator writes {FORMAT}"
+            )
         if found := problems(document.table, document.max_depth):
             raise ValueError("; ".join(found))
         return document
@@ -104,7 +107,9 @@ class Document:
 def to_rows(table: Table) -> list[dict[str, int]]:
     """Write a table as the rows of a file or a status."""
     return [
-        {"depth": row.depth} if row.max_requests is None else {"maxRequests": row.max_requests, "depth": row.depth}
+        {"depth": row.depth}
+        if row.max_requests is None
+        else {"maxRequests": row.max_requests, "depth": row.depth}
         for row in table
     ]
 

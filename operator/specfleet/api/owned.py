@@ -1,0 +1,44 @@
+"""What specfleet sets itself in every pod, and what a resource may therefore not name.
+
+Validation refuses these names, engines and planning set them: both read this one list.
+"""
+
+# Flags of the engines; refused in engine.extraArgs as `--flag` and as `--flag=value`.
+COMMON_FLAGS = (
+    "--served-model-name",
+    "--host",
+    "--port",
+    "--schedule-file",
+    "--initial-depth",
+    "--max-depth",
+    "--method",
+    "--ngram-min-match",
+    "--ngram-max-match",
+    "--max-model-len",
+    "--max-num-seqs",
+    "--drain-seconds",
+)
+BUILTIN_FLAGS = ("--model", "--dtype")
+SIMULATED_FLAGS = (
+    "--repetitive-acceptance-percent",
+    "--free-acceptance-percent",
+    "--step-milliseconds",
+    "--knee-tokens",
+    "--kv-cache-tokens",
+)
+OWNED_FLAGS = (*COMMON_FLAGS, *BUILTIN_FLAGS, *SIMULATED_FLAGS)
+
+# Environment variables of the engine container.
+OWNED_ENV_PREFIX = "SPECFLEET_"
+
+# Volumes of the pod, and where they are mounted in the engine container.
+OWNED_VOLUMES = ("schedule", "model", "tmp")
+CONFIG_PATH = "/etc/specfleet"
+SCHEDULE_PATH = f"{CONFIG_PATH}/schedule"
+MODELS_PATH = "/models"
+SCRATCH_PATH = "/tmp"  # noqa: S108 - a path in the pod
+
+# Prefixes of labels and annotations that specfleet writes.
+OWNED_PREFIXES = ("specfleet.dev/", "app.kubernetes.io/")
+# Would lift the pod's AppArmor profile, which belongs to the security settings that specfleet sets.
+REFUSED_ANNOTATION_PREFIXES = (*OWNED_PREFIXES, "container.apparmor.security.beta.kubernetes.io/")
