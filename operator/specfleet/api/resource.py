@@ -101,6 +101,7 @@ VERSION = "v1alpha1"
 KIND = "SpeculativeDeployment"
 PLURAL = "speculativedeployments"
 
+MAX_NAME = 63
 _NAME = "^[a-z]([-a-z0-9]*[a-z0-9])?$"
 
 
@@ -115,9 +116,9 @@ class SpeculativeDeployment(Reported):
 
     rules: ClassVar[tuple[Rule, ...]] = (
         Rule(
-            "metadata.name is the name of a Service and the value of a label: at most 63 lower-case letters, "
-            "digits and '-', starting with a letter",
-            f"size(self.metadata.name) <= 63 && self.metadata.name.matches('{_NAME}')",
+            f"metadata.name is the name of a Service and the value of a label: at most {MAX_NAME} lower-case "
+            "letters, digits and '-', starting with a letter",
+            f"self.metadata.name.matches('{_NAME}')",
             lambda own: _is_name(own.metadata.get("name", "")),
             field="metadata.name",
         ),
@@ -141,4 +142,4 @@ class SpeculativeDeployment(Reported):
 
 
 def _is_name(name: object) -> bool:
-    return isinstance(name, str) and len(name) <= 63 and re.fullmatch(_NAME, name) is not None
+    return isinstance(name, str) and len(name) <= MAX_NAME and re.fullmatch(_NAME, name) is not None
