@@ -36,7 +36,7 @@ _PATH = Annotated[
     Rules(
         matching(
             "^(/[.]?[A-Za-z0-9_-][A-Za-z0-9._-]*)+$",
-            "must be an absolute path of letters, digits, '.', '-' and '_', without '..' and without '/' at its end",
+            "must be an absolute path of letters, digits, '.', '-' and '_', without '..' or a '/' at its end",
         )
     ),
 ]
@@ -164,7 +164,8 @@ class Volume(Written):
 
 
 # Also the parent of the configuration: a mount there hides it.
-_CLOSED_PATHS = f"^({CONFIG_PATH}|{MODELS_PATH})(/.*)?$|^{CONFIG_PATH.rpartition('/')[0]}$|^{SCRATCH_PATH}$|^/(proc|sys|dev)$"
+_CONFIG_PARENT = CONFIG_PATH.rpartition("/")[0]
+_CLOSED_PATHS = f"^(({CONFIG_PATH}|{MODELS_PATH})(/.*)?|{_CONFIG_PARENT}|{SCRATCH_PATH}|/proc|/sys|/dev)$"
 _INNER_PATH = "^([.]?[A-Za-z0-9_-][A-Za-z0-9._-]*(/|$))*$"
 
 

@@ -7,6 +7,7 @@ written it. Source: design/api.md.
 import re
 from typing import Any, ClassVar
 
+from specfleet.api.engine_spec import EngineSpec, EnvSource, EnvVar, ModelSpec, SecretKey, SimulatedSpec
 from specfleet.api.fields import Reported, Written
 from specfleet.api.pod_settings import (
     ConfigMapVolume,
@@ -21,23 +22,8 @@ from specfleet.api.pod_settings import (
     VolumeMount,
 )
 from specfleet.api.rules import Rule
-from specfleet.api.spec import (
-    DepthSpec,
-    EngineSpec,
-    EnvSource,
-    EnvVar,
-    ModelSpec,
-    NgramSpec,
-    Objectives,
-    PoolSpec,
-    PoolTuning,
-    ScheduleRow,
-    SecretKey,
-    SimulatedSpec,
-    Spec,
-    SpeculationSpec,
-    TuningSpec,
-)
+from specfleet.api.spec import PoolSpec, Spec
+from specfleet.api.speculation_spec import DepthSpec, NgramSpec, SpeculationSpec
 from specfleet.api.status import (
     Condition,
     DecisionStatus,
@@ -52,6 +38,7 @@ from specfleet.api.status import (
     Status,
     Summary,
 )
+from specfleet.api.tuning_spec import Objectives, PoolTuning, ScheduleRow, TuningSpec
 
 __all__ = [
     "Condition",

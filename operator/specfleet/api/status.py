@@ -1,8 +1,8 @@
 """What status says back. Read with unknown fields ignored, since a newer operator may have written it.
 
 Two field managers write it: ``specfleet`` (reconcile) and ``specfleet-tuner``. Lists are therefore list maps,
-and every field but the keys is optional, so that each manager can apply its own part alone. Fractional figures
-are decimal strings: a CRD should not carry floats.
+and every field but the keys is optional, so that each manager can apply its own part alone. Fractional
+figures are decimal strings: a CRD should not carry floats.
 """
 
 from typing import Annotated, Literal
@@ -11,7 +11,7 @@ from pydantic import Field
 
 from specfleet.api.fields import Reported
 from specfleet.api.rules import ListMap
-from specfleet.api.spec import ScheduleRow
+from specfleet.api.tuning_spec import ScheduleRow
 
 Time = Annotated[str, Field(json_schema_extra={"format": "date-time"})]
 

@@ -63,14 +63,14 @@ def _convert(node: Mapping[str, Any], models: Mapping[str, Schema], path: tuple[
 
 def _optional(node: Mapping[str, Any], path: tuple[str, ...]) -> Schema:
     """Optional means absent: a union with null is the other member; real unions have no structural form."""
-    variants = [variant for variant in node["anyOf"] if variant != {"type": "null"}]
+    variants: list[Schema] = [variant for variant in node["anyOf"] if variant != {"type": "null"}]
     if len(variants) != 1:
         raise NotStructural(f"a union at {' > '.join(path)}: use optional fields and a rule")
     return variants[0] | {key: value for key, value in node.items() if key not in ("anyOf", "default")}
 
 
 def _with_stored_default(schema: Schema, *, stored: bool) -> Schema:
-    """Keep a default where the API server has something to fill in; nested ones need their parent to exist."""
+    """Keep a default that has something to fill in; nested ones need their parent to exist."""
     default = schema.pop("default", None)
     if not stored or default in (None, "", []):
         return schema

@@ -1,0 +1,5 @@
+"""`python -m specfleet`."""
+
+from specfleet.cli.main import app
+
+app()

@@ -1,0 +1,87 @@
+"""What drafts tokens, and how many at most."""
+
+from typing import Annotated, Any, ClassVar, Literal
+
+from pydantic import Field, model_validator
+
+from specfleet.api.fields import NOT_STORED, Depth, Written
+from specfleet.api.rules import Rule
+
+
+class DepthSpec(Written):
+    """Bounds of the speculative depth, in drafted tokens per verification step; 0 <= initial <= max <= 16."""
+
+    initial: Depth = 2
+    """Depth that pods start with, until the tuner knows better. Default: 2. Changing it rolls the pods."""
+    max: Depth = 5
+    """Largest depth that may ever be used; it sizes buffers of the engine. Default: 5. Changing it rolls the
+    pods and starts a new baseline."""
+
+    rules: ClassVar[tuple[Rule, ...]] = (
+        Rule(
+            "depth.initial (default 2) must not exceed depth.max (default 5): lower initial or raise max",
+            "self.initial <= self.max",
+            lambda own: own.initial <= own.max,
+            field="initial",
+        ),
+    )
+
+
+class NgramSpec(Written):
+    """How the n-gram proposer looks up: the longest match of the last tokens earlier in the sequence wins."""
+
+    min_match: Annotated[int, Field(ge=1, le=32)] = 2
+    """Shortest match in tokens. Default: 2. Changing it rolls the pods and starts a new baseline."""
+    max_match: Annotated[int, Field(ge=1, le=32)] = 5
+    """Longest match in tokens. Default: 5. Changing it rolls the pods and starts a new baseline."""
+
+    rules: ClassVar[tuple[Rule, ...]] = (
+        Rule(
+            "ngram.minMatch (default 2) must not exceed ngram.maxMatch (default 5): lower minMatch "
+            "or raise maxMatch",
+            "self.minMatch <= self.maxMatch",
+            lambda own: own.min_match <= own.max_match,
+            field="minMatch",
+        ),
+    )
+
+
+class SpeculationSpec(Written):
+    """What drafts tokens, and how many."""
+
+    method: Literal["ngram", "none"]
+    """ngram drafts by looking back in the sequence; none serves without a proposer. Changing it rolls the
+    pods and starts a new baseline."""
+    depth: DepthSpec = Field(default=DepthSpec(), json_schema_extra=NOT_STORED)
+    """Bounds of the speculative depth. Default: initial 2, max 5; with method none 0 and 0."""
+    ngram: NgramSpec | None = None
+    """Settings of the n-gram proposer; only with method ngram. Default: its own defaults."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _no_depth_without_a_proposer(cls, written: Any) -> Any:
+        # So that whoever reads depth needs no special case for method none.
+        if isinstance(written, dict) and written.get("method") == "none" and "depth" not in written:
+            return written | {"depth": {"initial": 0, "max": 0}}
+        return written
+
+    rules: ClassVar[tuple[Rule, ...]] = (
+        Rule(
+            "speculation.ngram is only for method ngram: drop the block, or change the method",
+            "self.method == 'ngram' || !has(self.ngram)",
+            lambda own: own.method == "ngram" or own.ngram is None,
+            field="ngram",
+        ),
+        Rule(
+            "method none never drafts: drop speculation.depth, or choose a method",
+            "self.method != 'none' || !has(self.depth) || self.depth.max == 0",
+            lambda own: own.method != "none" or own.depth.max == 0,
+            field="depth",
+        ),
+        Rule(
+            "depth.max must be at least 1 with this method; to serve without speculation write method: none",
+            "self.method == 'none' || !has(self.depth) || self.depth.max >= 1",
+            lambda own: own.method == "none" or own.depth.max >= 1,
+            field="depth",
+        ),
+    )
