@@ -1,0 +1,127 @@
+"""The Kubernetes programs: one Go binary, built from source once and kept in the cache.
+
+Its key is the hash of the seed's sources. SPECFLEET_KUBE_BINARY_XZ may name an xz-compressed build of the same seed,
+which saves a machine's first, cold build of a quarter of an hour.
+"""
+
+import hashlib
+import os
+import shutil
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from devcluster.errors import ClusterError
+from devcluster.settings import KUBERNETES_VERSION, Settings
+from devcluster.shell import run, say
+
+PROGRAMS = (
+    "etcd",
+    "kube-apiserver",
+    "kube-controller-manager",
+    "kube-scheduler",
+    "kubelet",
+    "kube-proxy",
+    "coredns",
+    "helm",
+)
+MODULE_FILES = ("go.mod", "go.sum")
+PREBUILT = "SPECFLEET_KUBE_BINARY_XZ"
+
+
+def source_key(files: Sequence[Path]) -> str:
+    """Answer a short hash of the sources: equal sources, equal binary."""
+    digest = hashlib.sha256()
+    for path in files:
+        digest.update(path.read_bytes())
+    return digest.hexdigest()[:12]
+
+
+def seed(settings: Settings) -> Path:
+    """The folder with the Go sources."""
+    return settings.repository / "dev" / "cluster" / "seed"
+
+
+def kube_folder(settings: Settings) -> Path:
+    """Provide the folder with one link per Kubernetes program, all to the one binary; build it when it is absent."""
+    sources = seed(settings)
+    key = source_key([sources / name for name in ("main.go", *MODULE_FILES)])
+    folder = settings.cache / "kube" / f"{KUBERNETES_VERSION}-{key}"
+    binary = folder / "kube"
+    if not binary.is_file():
+        folder.mkdir(parents=True, exist_ok=True)
+        _provide(binary, sources)
+    for program in PROGRAMS:
+        link = folder / program
+        if not link.is_symlink():
+            link.symlink_to(binary.name)
+    return folder
+
+
+def _provide(binary: Path, sources: Path) -> None:
+    partial = binary.with_suffix(f".{os.getpid()}")
+    prebuilt = os.environ.get(PREBUILT)
+    try:
+        if prebuilt:
+            _unpack(Path(prebuilt), partial)
+        else:
+            say(f"build the Kubernetes {KUBERNETES_VERSION} programs from source: a quarter of an hour, once")
+            go_build(sources, ".", partial)
+        version = run([partial, "kube-apiserver", "--version"]).strip()
+        if version != f"Kubernetes {KUBERNETES_VERSION}":
+            raise ClusterError(f"{prebuilt or sources} gives {version!r}, expected Kubernetes {KUBERNETES_VERSION}")
+        partial.rename(binary)
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def _unpack(archive: Path, target: Path) -> None:
+    if not archive.is_file():
+        raise ClusterError(f"{PREBUILT} names {archive}, which is not a file; unset it to build from source")
+    say(f"unpack the Kubernetes programs from {archive.name}")
+    run(["sh", "-c", 'exec xz -dc "$1" > "$2"', "sh", archive, target])
+    target.chmod(0o755)
+
+
+def go_build(sources: Path, package: str, target: Path) -> None:
+    """Build one static Go program. Raises ClusterError when Go is absent or the build fails."""
+    if shutil.which("go") is None:
+        raise ClusterError(
+            "Go is not on PATH, and is needed to build the Kubernetes programs; "
+            "install it (see the version in dev/cluster/seed/go.mod)"
+        )
+    flags = f"-s -w -X k8s.io/component-base/version.gitVersion={KUBERNETES_VERSION}"
+    started = time.monotonic()
+    command = ["go", "build", "-trimpath", "-buildvcs=false", "-ldflags", flags, "-o", target, package]
+    run(command, environment={**os.environ, "CGO_ENABLED": "0"}, folder=sources)
+    say(f"built {target.name.split('.')[0]} in {time.monotonic() - started:.0f} s")
+
+
+def tools_folder(settings: Settings) -> Path:
+    """Provide one folder with kubectl and helm: those on PATH, else built from the seed's modules."""
+    folder = settings.cache / "bin"
+    folder.mkdir(parents=True, exist_ok=True)
+    kube = kube_folder(settings)
+    for program in ("kubectl", "helm"):
+        found = _outside(program, folder)
+        target = Path(found) if found else (kube / "helm" if program == "helm" else _kubectl(settings, kube))
+        link = folder / program
+        if not link.is_symlink() or link.readlink() != target:
+            link.unlink(missing_ok=True)
+            link.symlink_to(target)
+    return folder
+
+
+def _outside(program: str, folder: Path) -> str | None:
+    path = os.pathsep.join(part for part in os.environ.get("PATH", "").split(os.pathsep) if Path(part) != folder)
+    return shutil.which(program, path=path)
+
+
+def _kubectl(settings: Settings, kube: Path) -> Path:
+    binary = kube / "kubectl"
+    if not binary.is_file():
+        say("build kubectl from source: a few minutes, once")
+        partial = binary.with_suffix(f".{os.getpid()}")
+        go_build(seed(settings), "./kubectl", partial)
+        partial.rename(binary)
+    return binary
