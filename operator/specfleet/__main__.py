@@ -1,4 +1,4 @@
-"""`python -m specfleet`."""
+"""``python -m specfleet``: the same commands as the console script."""
 
 from specfleet.cli.main import app
 

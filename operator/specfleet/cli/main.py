@@ -2,7 +2,7 @@
 
 import typer
 
-from specfleet.cli import crds, validate
+from specfleet.cli import crds, operator, validate
 
 app = typer.Typer(
     name="specfleet",
@@ -10,5 +10,6 @@ app = typer.Typer(
     no_args_is_help=True,
     pretty_exceptions_enable=False,
 )
+app.command("operator")(operator.operator)
 app.command("crds")(crds.crds)
 app.command("validate")(validate.validate)

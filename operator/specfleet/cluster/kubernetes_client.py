@@ -56,12 +56,18 @@ class KubernetesClient:
     def __init__(self, connection: Configuration, *, timeout_seconds: float = TIMEOUT_SECONDS) -> None:
         self._api = ApiClient(connection)
         self._timeout_seconds = timeout_seconds
+        self._answered = asyncio.get_running_loop().time()
 
     async def __aenter__(self) -> "KubernetesClient":
         return self
 
     async def __aexit__(self, *_: object) -> None:
         await self._api.close()  # type: ignore[no-untyped-call]
+
+    @property
+    def seconds_since_answer(self) -> float:
+        """How long the API server has not answered anything, whatever it was."""
+        return asyncio.get_running_loop().time() - self._answered
 
     async def get(self, kind: Kind, namespace: str, name: str) -> Object:
         return await self._call("GET", _path(kind, namespace, name))
@@ -161,6 +167,7 @@ class KubernetesClient:
             raise Unavailable(f"{what}: no answer within {self._timeout_seconds:g} s") from error
         except (aiohttp.ClientError, OSError) as error:
             raise Unavailable(f"{what}: {type(error).__name__}") from error
+        self._answered = asyncio.get_running_loop().time()
         if response.status >= 300:
             raise _ERRORS.get(response.status, Unavailable)(f"{what}: {response.status}{_reason(text)}")
         return _parsed(text, what)

@@ -82,8 +82,11 @@ class WorkQueue(Generic[K]):
         self.retries = 0
         self.last_finished: float | None = None
 
-    def add(self, key: K, generation: int | None = None) -> None:
-        """Run the key soon. A pending back-off is cut short only by a new ``generation`` (the user's fix)."""
+    def add(self, key: K, *, generation: int | None = None, delay_seconds: float = 0.0) -> None:
+        """Run the key soon, or once within ``delay_seconds``, so that a burst of hints becomes one run.
+
+        Of two delays the earlier wins. A back-off is cut short only by a new ``generation`` (the user's fix).
+        """
         state = self._states.setdefault(key, _State())
         renewed = generation is not None and generation != state.generation
         if generation is not None:
@@ -91,20 +94,11 @@ class WorkQueue(Generic[K]):
         if state.running:
             state.dirty = True
             state.renewed = state.renewed or renewed
-            return
-        if renewed:
+        elif renewed:
             state.failures = 0
-        if state.failures == 0:
             self._make_ready(key, state)
-
-    def add_after(self, key: K, seconds: float) -> None:
-        """Run the key once, later. Of two delays the earlier wins; a key that is due anyway is left alone."""
-        state = self._states.setdefault(key, _State())
-        if state.running or state.ready_since is not None:
-            return
-        due = asyncio.get_running_loop().time() + seconds
-        if state.timer is None or due < state.timer.when():
-            self._delay(key, state, seconds)
+        elif state.failures == 0:
+            self._sooner(key, state, delay_seconds)
 
     async def run(self) -> None:
         """Serve until `stop`. Raises WorkerDied, or what killed the worker."""
@@ -211,6 +205,14 @@ class WorkQueue(Generic[K]):
             "%s failed %d times in a row, again in %.1f s: %s", key, state.failures, seconds, error
         )
         self._delay(key, state, seconds)
+
+    def _sooner(self, key: K, state: _State, seconds: float) -> None:
+        if seconds <= 0:
+            self._make_ready(key, state)
+        elif state.ready_since is None and (
+            state.timer is None or state.timer.when() > asyncio.get_running_loop().time() + seconds
+        ):
+            self._delay(key, state, seconds)
 
     def _delay(self, key: K, state: _State, seconds: float) -> None:
         if state.timer is not None:

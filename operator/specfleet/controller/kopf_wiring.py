@@ -1,0 +1,88 @@
+"""kopf as informer: events of resources and of their Deployments become keys in the work queue, nothing else.
+
+Handlers never patch, never return a value and never add a finalizer. Settings: reference guide, section 2.5.
+"""
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import kopf
+
+from specfleet.api.configuration import Configuration
+from specfleet.api.kinds import DEPLOYMENT, SPECULATIVE_DEPLOYMENT
+from specfleet.cluster.work_queue import WorkQueue
+from specfleet.controller.key import Key
+from specfleet.controller.watch_monitor import WatchMonitor
+from specfleet.planning.names import DEPLOYMENT_LABEL
+
+MANAGED_SELECTOR = "app.kubernetes.io/managed-by=specfleet"
+# The status of a Deployment moves several times within a second while it rolls.
+OWNED_DELAY_SECONDS = 0.5
+
+
+def registry(
+    queue: WorkQueue[Key], monitor: WatchMonitor, login: Callable[[], Awaitable[kopf.ConnectionInfo]]
+) -> kopf.OperatorRegistry:
+    """Build a registry of our own: the module-global one would be shared between tests."""
+    handlers = kopf.OperatorRegistry()
+    resource = SPECULATIVE_DEPLOYMENT
+    owned = DEPLOYMENT
+
+    @kopf.on.login(registry=handlers, id="login")
+    async def log_in(**_: Any) -> kopf.ConnectionInfo:
+        return await login()
+
+    # Groups are named in every decorator: without one, kopf scans all of them, broken ones too (kopf#1113).
+    @kopf.on.event(resource.group, resource.version, resource.plural, registry=handlers, id="resource")
+    async def resource_event(event: Any, **_: Any) -> None:
+        if monitor.delivered(event["type"], event["object"]):
+            metadata = event["object"]["metadata"]
+            queue.add(Key(metadata["namespace"], metadata["name"]), generation=metadata.get("generation"))
+
+    @kopf.on.event(
+        owned.group,
+        owned.version,
+        owned.plural,
+        labels={DEPLOYMENT_LABEL: kopf.PRESENT},
+        registry=handlers,
+        id="owned",
+    )
+    async def owned_event(namespace: str | None, labels: Any, **_: Any) -> None:
+        queue.add(Key(namespace or "", labels[DEPLOYMENT_LABEL]), delay_seconds=OWNED_DELAY_SECONDS)
+
+    return handlers
+
+
+def settings() -> kopf.OperatorSettings:
+    """Give kopf's settings where its defaults do not suit a watcher that must never write."""
+    chosen = kopf.OperatorSettings()
+    chosen.posting.enabled = False
+    chosen.peering.standalone = True
+    chosen.scanning.disabled = True
+    chosen.watching.server_timeout = 300
+    chosen.watching.client_timeout = 310
+    chosen.watching.connect_timeout = 30
+    chosen.watching.reconnect_backoff = 1
+    chosen.watching.chunk_size = 500
+    # A tuple: a string with slashes would be accepted and match nothing.
+    chosen.watching.label_selectors[DEPLOYMENT.group, DEPLOYMENT.version, DEPLOYMENT.plural] = (
+        MANAGED_SELECTOR
+    )
+    chosen.networking.request_timeout = 30
+    chosen.networking.connect_timeout = 5
+    chosen.execution.max_workers = 4
+    # kopf would kill the process ten minutes after a failure, whatever runs in it by then; kubelet's grace
+    # period is the limit.
+    chosen.process.ultimate_exiting_timeout = None
+    # Unused, but the defaults collide between operators.
+    chosen.persistence.finalizer = "specfleet.dev/finalizer"
+    chosen.persistence.progress_storage = kopf.AnnotationsProgressStorage(prefix="specfleet.dev", v1=False)
+    chosen.persistence.diffbase_storage = kopf.AnnotationsDiffBaseStorage(prefix="specfleet.dev", v1=False)
+    return chosen
+
+
+def scope(configuration: Configuration) -> dict[str, Any]:
+    """Say where kopf watches: the whole cluster, or the given namespaces."""
+    if configuration.watch_namespaces:
+        return {"namespaces": list(configuration.watch_namespaces)}
+    return {"clusterwide": True}

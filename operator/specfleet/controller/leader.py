@@ -1,0 +1,120 @@
+"""What runs while this process leads: the queue's workers, the resync and the tuning pass.
+
+If one of them ends by itself, all end, and so does the process: kubelet starts a fresh one.
+"""
+
+import asyncio
+import logging
+from collections.abc import Coroutine
+from typing import Any
+
+from specfleet.api.configuration import Configuration
+from specfleet.cluster.events import EventRecorder
+from specfleet.cluster.kubernetes_client import KubernetesClient
+from specfleet.cluster.lease import Lease
+from specfleet.cluster.work_queue import WorkQueue
+from specfleet.controller.figures import Figures
+from specfleet.controller.health import HealthServer
+from specfleet.controller.key import Key
+from specfleet.controller.reconcile import Reconciler
+from specfleet.controller.resync import Resync
+from specfleet.controller.watch_monitor import WatchMonitor
+
+STALLED_SECONDS = 300.0
+SILENT_WATCH_SECONDS = 300.0
+# Running reconciles get that long; a cut one is harmless, since every write is idempotent.
+DRAIN_SECONDS = 8.0
+
+logger = logging.getLogger(__name__)
+
+
+class TaskEnded(Exception):
+    """A task that must run for ever has ended."""
+
+
+class Leader:
+    """Built once the lease is held. kopf's handlers feed ``queue`` and ``monitor``."""
+
+    def __init__(
+        self,
+        client: KubernetesClient,
+        configuration: Configuration,
+        figures: Figures,
+        health: HealthServer,
+        lease: Lease,
+        identity: str,
+    ) -> None:
+        self._figures = figures
+        self.events = EventRecorder(client, instance=identity)
+        # The first leader has transition 0, and engines refuse a fence below 1.
+        reconciler = Reconciler(
+            client, configuration, self.events, figures, fence=lambda: lease.transitions + 1
+        )
+        self.queue: WorkQueue[Key] = WorkQueue(
+            reconciler.reconcile,
+            group=lambda key: key.namespace,
+            finished=self._finished,
+            workers=configuration.workers,
+        )
+        self.monitor = WatchMonitor()
+        self.resync = Resync(
+            client,
+            self.queue,
+            self.monitor,
+            namespaces=configuration.watch_namespaces,
+            seconds=configuration.resync_seconds,
+        )
+        self._export(health)
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Work until ``stop``, then let running reconciles finish. Raises what ended a task."""
+        endless: tuple[Coroutine[Any, Any, None], ...] = (self.resync.run(),)
+        others = [asyncio.create_task(work) for work in endless]
+        workers = asyncio.create_task(self.queue.run(), name="queue")
+        stopping = asyncio.create_task(stop.wait())
+        try:
+            done, _ = await asyncio.wait({*others, workers, stopping}, return_when=asyncio.FIRST_COMPLETED)
+            if stopping not in done:
+                for task in done:
+                    task.result()
+                raise TaskEnded("a task of the operator ended by itself")
+            await self._drain(workers)
+        finally:
+            for task in (*others, workers, stopping):
+                task.cancel()
+            await asyncio.gather(*others, workers, stopping, return_exceptions=True)
+
+    async def _drain(self, workers: asyncio.Task[None]) -> None:
+        self.queue.stop()
+        try:
+            async with asyncio.timeout(DRAIN_SECONDS):
+                await workers
+        except TimeoutError:
+            logger.warning("reconciles still ran %g s after the stop and are cut", DRAIN_SECONDS)
+
+    def _finished(self, key: Key, seconds: float, error: Exception | None) -> None:
+        self._figures.reconcile_seconds.observe(seconds)
+        if error is not None:
+            self._figures.reconcile_errors.labels(error=type(error).__name__).inc()
+
+    def _export(self, health: HealthServer) -> None:
+        def stalled() -> str | None:
+            seconds = self.queue.stalled_seconds
+            return f"no reconcile has finished for {seconds:.0f} s" if seconds > STALLED_SECONDS else None
+
+        def silent() -> str | None:
+            seconds = self.monitor.silent_seconds
+            return (
+                f"the watch has missed events for {seconds:.0f} s" if seconds > SILENT_WATCH_SECONDS else None
+            )
+
+        health.liveness += [stalled, silent]
+        figures, queue = self._figures, self.queue
+        figures.follow("queue_depth", "Keys that wait for a worker.", lambda: float(queue.depth))
+        figures.follow(
+            "queue_oldest_seconds", "Age of the oldest waiting key.", lambda: queue.oldest_ready_seconds
+        )
+        figures.follow("resources", "Resources that are known to the queue.", lambda: float(len(queue.keys)))
+        figures.follow(
+            "lost_events", "Kubernetes Events that could not be written.", lambda: float(self.events.lost)
+        )

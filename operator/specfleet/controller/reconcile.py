@@ -1,0 +1,176 @@
+"""Reconcile: read one resource and everything around it, plan, apply, report.
+
+Level-triggered and idempotent: it trusts neither events nor memory, may be cancelled at any await and run
+twice. What it remembers between two runs only saves work; after a restart it is empty.
+"""
+
+import logging
+import random
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+
+from specfleet.api.configuration import Configuration
+from specfleet.api.kinds import SPECULATIVE_DEPLOYMENT, Object
+from specfleet.api.resource import SpeculativeDeployment
+from specfleet.api.validation import InvalidResource, validate
+from specfleet.cluster.client import RECONCILE_MANAGER, ClusterClient
+from specfleet.cluster.errors import Invalid, NotFound
+from specfleet.cluster.events import EventRecorder
+from specfleet.controller import conditions
+from specfleet.controller.drift import digests
+from specfleet.controller.figures import Figures
+from specfleet.controller.key import Key
+from specfleet.controller.observe import Observer
+from specfleet.planning.observed import ObjectKey, Observed
+from specfleet.planning.plan import Plan, plan
+from specfleet.planning.status import status as planned_status
+
+JITTER = 0.2
+# While pods come up nothing announces why they do not: look again, ever less often.
+UNSETTLED_SECONDS = 15.0
+LONGEST_UNSETTLED_SECONDS = 120.0
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class _Memory:
+    """What one key's last run left behind."""
+
+    uid: str
+    digests: dict[ObjectKey, str] = field(default_factory=dict)
+    status: Object | None = None
+    unsettled_looks: int = 0
+
+
+class Reconciler:
+    """``reconcile`` is the work of the queue. ``fence`` gives the leader's fence once it leads."""
+
+    def __init__(
+        self,
+        client: ClusterClient,
+        configuration: Configuration,
+        events: EventRecorder,
+        figures: Figures,
+        *,
+        fence: Callable[[], int],
+        now: Callable[[], datetime] = lambda: datetime.now(UTC),
+        generator: random.Random | None = None,
+    ) -> None:
+        self._client = client
+        self._configuration = configuration
+        self._events = events
+        self._figures = figures
+        self._observer = Observer(client)
+        self._fence = fence
+        self._now = now
+        self._random = generator or random.Random()
+        self._memories: dict[Key, _Memory] = {}
+
+    async def reconcile(self, key: Key) -> float | None:
+        """Make the cluster fit the resource. Gives the seconds until the next look; None: it is gone.
+
+        Raises ClusterError; the queue then tries again.
+        """
+        try:
+            live = await self._client.get(SPECULATIVE_DEPLOYMENT, key.namespace, key.name)
+        except NotFound:
+            self._memories.pop(key, None)
+            return None
+        metadata = live["metadata"]
+        if metadata.get("deletionTimestamp"):
+            # The garbage collector takes the children by their owner references.
+            return None
+        memory = self._memories.get(key)
+        if memory is None or memory.uid != metadata["uid"]:
+            memory = self._memories[key] = _Memory(metadata["uid"])
+        try:
+            resource = validate(live)
+        except InvalidResource as invalid:
+            await self._refuse(live, memory, "ResourceInvalid", tuple(map(str, invalid.problems)))
+            return self._settled()
+        return await self._make_so(live, resource, memory)
+
+    async def _make_so(self, live: Object, resource: SpeculativeDeployment, memory: _Memory) -> float:
+        observed = await self._observer.observe(resource, fence=self._fence())
+        # Also after a restart, since nothing is known of what happened meanwhile.
+        drifted = digests(observed.objects) != memory.digests
+        observed = replace(observed, full=drifted)
+        planned = plan(resource, self._configuration, observed, self._now())
+        try:
+            observed = await self._carry_out(resource, observed, planned)
+        except Invalid as refused:
+            # Shown to the user, and tried again: what made it invalid may be outside the resource.
+            await self._refuse(live, memory, "ApplyRefused", (str(refused),))
+            raise
+        memory.digests = digests(observed.objects)
+        status = planned_status(resource, observed, planned, self._now())
+        await self._report(live, status, memory)
+        return self._next_look(status, memory)
+
+    async def _carry_out(
+        self, resource: SpeculativeDeployment, observed: Observed, planned: Plan
+    ) -> Observed:
+        """Apply and delete, in the plan's order. Gives what is now observed."""
+        objects = dict(observed.objects)
+        for desired in planned.desired:
+            applied = await self._client.apply(desired.kind, desired.body, manager=desired.manager)
+            self._figures.applied.labels(kind=desired.kind.kind).inc()
+            objects[desired.key] = applied
+            logger.info("applied %s %s", desired.kind.kind, desired.key[1], extra=_names(resource))
+        for removal in planned.removals:
+            await self._client.delete(removal.kind, resource.namespace, removal.name)
+            objects.pop((removal.kind, removal.name), None)
+            logger.info("deleted %s %s", removal.kind.kind, removal.name, extra=_names(resource))
+        return replace(observed, objects=objects)
+
+    async def _refuse(self, live: Object, memory: _Memory, reason: str, messages: tuple[str, ...]) -> None:
+        """Say that nothing can be done for this generation, and leave the children as they are."""
+        status = conditions.with_degraded(
+            conditions.own_status(live), live, reason=reason, messages=messages, now=self._now()
+        )
+        await self._report(live, status, memory)
+
+    async def _report(self, live: Object, status: Object, memory: _Memory) -> None:
+        """Write the status if it says something new, and an Event for each condition that turned."""
+        comparable = conditions.without_times(status)
+        if memory.status == comparable and conditions.contains(live.get("status") or {}, comparable):
+            return
+        metadata = live["metadata"]
+        body = {
+            "apiVersion": SPECULATIVE_DEPLOYMENT.api_version,
+            "kind": SPECULATIVE_DEPLOYMENT.kind,
+            # With the uid the write cannot land on a new resource of the same name.
+            "metadata": {key: metadata[key] for key in ("name", "namespace", "uid")},
+            "status": status,
+        }
+        await self._client.apply_status(SPECULATIVE_DEPLOYMENT, body, manager=RECONCILE_MANAGER)
+        memory.status = comparable
+        for condition in conditions.news(live, status):
+            text = condition.get("message") or condition["reason"]
+            await self._events.record(
+                live,
+                "Warning" if conditions.is_fault(condition) else "Normal",
+                condition["reason"],
+                f"{condition['type']} is {condition['status']}: {text}",
+            )
+
+    def _next_look(self, status: Object, memory: _Memory) -> float:
+        ready = next((entry for entry in status["conditions"] if entry["type"] == "Ready"), None)
+        if ready is not None and ready["status"] == "True":
+            memory.unsettled_looks = 0
+            return self._settled()
+        memory.unsettled_looks += 1
+        seconds = UNSETTLED_SECONDS * 2.0 ** min(memory.unsettled_looks - 1, 8)
+        return min(seconds, LONGEST_UNSETTLED_SECONDS) * self._spread()
+
+    def _settled(self) -> float:
+        return self._configuration.resync_seconds * self._spread()
+
+    def _spread(self) -> float:
+        return 1 + self._random.uniform(-JITTER, JITTER)
+
+
+def _names(resource: SpeculativeDeployment) -> dict[str, str]:
+    return {"resource": f"{resource.namespace}/{resource.name}"}
