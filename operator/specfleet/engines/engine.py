@@ -29,8 +29,9 @@ class Refusal:
 class Timing:
     """How long an engine may take, in whole seconds.
 
-    ``startup``: from container start to the first answer. ``pre_stop``: between leaving the Services and SIGTERM.
-    ``drain``: from SIGTERM to the end of the last stream. ``teardown``: from there to the end of the process.
+    ``startup``: from container start to the first answer. ``pre_stop``: between leaving the Services and
+    SIGTERM. ``drain``: from SIGTERM to the end of the last stream. ``teardown``: from there to the end of the
+    process.
     """
 
     startup: int
@@ -47,17 +48,33 @@ class Timing:
 class Engine(Protocol):
     """One engine. Pure: no I/O, no clock, no environment."""
 
-    name: str
-    module: str  # started as ``python -m MODULE``
-    owned_flags: frozenset[str]
-    methods: frozenset[str]
-    loads_model: bool
-    timing: Timing
+    @property
+    def name(self) -> str:
+        """What users write in ``engine.type``."""
+
+    @property
+    def module(self) -> str:
+        """Python module that the container runs."""
+
+    @property
+    def owned_flags(self) -> Sequence[str]:
+        """Flags that `arguments` writes, and that nobody else may."""
+
+    @property
+    def methods(self) -> frozenset[str]:
+        """Speculation methods that it can run."""
+
+    @property
+    def timing(self) -> Timing:
+        """What probes and the grace period are sized from."""
 
     def refusals(self, spec: Spec) -> Sequence[Refusal]:
         """Give every reason at once, so that one edit fixes the spec. Empty: served."""
 
     def arguments(
-        self, spec: Spec, *, served_name: str, model_path: str, schedule_file: str
+        self, spec: Spec, *, served_name: str, model_path: str | None, schedule_file: str
     ) -> Sequence[str]:
-        """Write the container arguments in a fixed order: equal specs must give equal pods."""
+        """Write the container arguments in a fixed order: equal specs must give equal pods.
+
+        ``model_path`` None: the spec names no model.
+        """

@@ -19,8 +19,8 @@ Live = Mapping[str, Any]
 class Observed:
     """The cluster around one resource.
 
-    ``objects``: every live object that carries the label ``specfleet.dev/deployment`` of the resource, and every
-    live object of a wanted name (see `plan.wanted_keys`), no matter who owns it.
+    ``objects``: every live object with the resource's label ``specfleet.dev/deployment``, and every live
+    object of a wanted name (see `plan.wanted_keys`), no matter who owns it.
     ``pods``: the pods with that label. ``pod_monitors_served``: whether the API server knows kind PodMonitor.
     ``fence``: the leader's fence, for the first schedule document of a pool.
     ``generations``: the generation that each object had in the answer to our last apply, from reconcile's
@@ -34,3 +34,8 @@ class Observed:
     fence: int
     generations: Mapping[ObjectKey, int] = field(default_factory=dict)
     full: bool = False
+
+
+def one_line(message: object) -> str:
+    """Take a message of Kubernetes itself as one bounded line."""
+    return " ".join(str(message or "no reason given").split())[:400]

@@ -3,71 +3,125 @@
 Reconcile applies `Plan.desired` in order, deletes `Plan.removals`, and hands the plan to `status.status`.
 """
 
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 
 from specfleet.api.configuration import Configuration
-from specfleet.api.kinds import Kind, Object
+from specfleet.api.kinds import DEPLOYMENT
 from specfleet.api.resource import SpeculativeDeployment
 from specfleet.engines.engine import Refusal
-from specfleet.planning.observed import ObjectKey, Observed
+from specfleet.engines.registry import ENGINES
+from specfleet.planning import names
+from specfleet.planning.admission import admission_refusals, wanted_replicas
+from specfleet.planning.children import pool_keys, pool_objects, shared_keys, shared_objects
+from specfleet.planning.deployment import deployment, replicas_owner, replicas_to_apply
+from specfleet.planning.manifest import applied_hash
+from specfleet.planning.observed import Live, ObjectKey, Observed
+from specfleet.planning.ownership import Ownership, is_controlled, ownership, ownership_refusal
+from specfleet.planning.planned import Desired, Plan, PoolPlan, Removal
+from specfleet.planning.pool_design import design_pool
 
-
-@dataclass(frozen=True, slots=True)
-class Desired:
-    """One server-side apply, with ``force=True`` under ``manager``."""
-
-    kind: Kind
-    body: Object
-    manager: str
-
-    @property
-    def key(self) -> ObjectKey:
-        return self.kind, self.body["metadata"]["name"]
-
-
-@dataclass(frozen=True, slots=True)
-class Removal:
-    """One owned object that nothing in the spec asks for any more."""
-
-    kind: Kind
-    name: str
-
-
-@dataclass(frozen=True, slots=True)
-class PoolPlan:
-    """What status must know of one pool: what its Deployment has to be to count as current.
-
-    ``applied_hash`` is the annotation of an up-to-date Deployment. ``replicas`` is what will be applied; None:
-    somebody else owns the number, ``replicas_owner`` if it is known. ``held``: a refusal leaves the pool as it is.
-    """
-
-    name: str
-    deployment: str
-    fingerprint: str
-    applied_hash: str
-    replicas: int | None
-    replicas_owner: str | None
-    held: bool
-
-
-@dataclass(frozen=True, slots=True)
-class Plan:
-    """``desired`` holds only what has to be applied now: unchanged objects are left out."""
-
-    desired: tuple[Desired, ...]
-    removals: tuple[Removal, ...]
-    refusals: tuple[Refusal, ...]
-    pools: tuple[PoolPlan, ...]
+__all__ = ["Desired", "Observed", "Plan", "PoolPlan", "Removal", "plan", "wanted_keys"]
 
 
 def wanted_keys(resource: SpeculativeDeployment, pod_monitors_served: bool) -> tuple[ObjectKey, ...]:
     """Name every object that a plan may create, so that reconcile can look whether the name is taken."""
-    raise NotImplementedError
+    pools = (key for pool in resource.spec.pools for key in pool_keys(resource, pool.name))
+    return (*shared_keys(resource, pod_monitors_served), *pools)
 
 
 def plan(
     resource: SpeculativeDeployment, configuration: Configuration, observed: Observed, now: datetime
 ) -> Plan:
-    """Say what the cluster must become. ``now`` (aware) dates the first schedule document of a pool."""
-    raise NotImplementedError
+    """Say what the cluster must become. ``now`` (aware) dates the first schedule document of a pool.
+
+    A pool with a refusal is left exactly as it is: nothing of it is applied, its pods keep serving.
+    """
+    engine = ENGINES[resource.spec.engine.type]
+    deployments = _own_deployments(resource, observed)
+    refusals = (
+        *admission_refusals(resource, configuration, engine, deployments),
+        *_ownership_refusals(resource, observed),
+    )
+    desired: list[Desired] = []
+    pools: list[PoolPlan] = []
+    for pool in resource.spec.pools:
+        live = deployments.get(pool.name)
+        design = design_pool(resource, pool, engine, configuration, live)
+        body = deployment(design, replicas_to_apply(pool.replicas, live))
+        held = any(refusal.holds and refusal.pool in (None, pool.name) for refusal in refusals)
+        if not held:
+            desired.extend(pool_objects(design, body, observed, now))
+        pools.append(
+            PoolPlan(
+                name=pool.name,
+                deployment=design.deployment,
+                fingerprint=design.fingerprint,
+                applied_hash=applied_hash(body),
+                replicas=wanted_replicas(pool, live),
+                replicas_owner=replicas_owner(live),
+                held=held,
+            )
+        )
+    desired.extend(_free_shared_objects(resource, configuration, observed, refusals))
+    changed = tuple(wanted for wanted in desired if not _is_applied(resource, wanted, observed))
+    return Plan(changed, tuple(_removals(resource, observed)), refusals, tuple(pools))
+
+
+def _own_deployments(resource: SpeculativeDeployment, observed: Observed) -> Mapping[str, Live]:
+    """Find the live Deployments that are ours, by pool."""
+    found = {}
+    for pool in resource.spec.pools:
+        live = observed.objects.get((DEPLOYMENT, names.slice_deployment(resource.name, pool.name)))
+        if live is not None and ownership(resource, live) is Ownership.OURS:
+            found[pool.name] = live
+    return found
+
+
+def _ownership_refusals(resource: SpeculativeDeployment, observed: Observed) -> Iterator[Refusal]:
+    keys: list[tuple[ObjectKey, str | None]] = [
+        (key, None) for key in shared_keys(resource, observed.pod_monitors_served)
+    ]
+    keys += [(key, pool.name) for pool in resource.spec.pools for key in pool_keys(resource, pool.name)]
+    for key, pool in keys:
+        refusal = ownership_refusal(resource, key, observed.objects.get(key), pool)
+        if refusal is not None:
+            yield refusal
+
+
+def _free_shared_objects(
+    resource: SpeculativeDeployment,
+    configuration: Configuration,
+    observed: Observed,
+    refusals: Sequence[Refusal],
+) -> Iterator[Desired]:
+    """Give the shared objects whose names are free, unless the whole resource is refused."""
+    if any(refusal.holds and refusal.pool is None for refusal in refusals):
+        return
+    for wanted in shared_objects(resource, configuration, observed.pod_monitors_served):
+        if ownership(resource, observed.objects.get(wanted.key)) in (Ownership.ABSENT, Ownership.OURS):
+            yield wanted
+
+
+def _is_applied(resource: SpeculativeDeployment, wanted: Desired, observed: Observed) -> bool:
+    """Say whether applying would change nothing: same hash and replicas, still ours, untouched since then."""
+    live = observed.objects.get(wanted.key)
+    if observed.full or live is None or not is_controlled(resource, live):
+        return False
+    replicas = wanted.body.get("spec", {}).get("replicas")
+    generation = live["metadata"].get("generation")
+    return (
+        bool(applied_hash(wanted.body))
+        and applied_hash(wanted.body) == applied_hash(live)
+        and (replicas is None or replicas == live["spec"].get("replicas"))
+        and observed.generations.get(wanted.key, generation) == generation
+    )
+
+
+def _removals(resource: SpeculativeDeployment, observed: Observed) -> Iterator[Removal]:
+    """Name what is left of pools that the spec no longer has, the tuner's memory included."""
+    pools = {pool.name for pool in resource.spec.pools}
+    for (kind, name), live in observed.objects.items():
+        pool = (live["metadata"].get("labels") or {}).get(names.POOL_LABEL)
+        if pool is not None and pool not in pools and ownership(resource, live) is Ownership.OURS:
+            yield Removal(kind, name)

@@ -4,8 +4,11 @@ from datetime import datetime
 from typing import Any
 
 from specfleet.api.resource import SpeculativeDeployment
+from specfleet.planning import conditions
 from specfleet.planning.observed import Observed
-from specfleet.planning.plan import Plan
+from specfleet.planning.planned import Plan
+from specfleet.planning.pod_failures import pod_failures
+from specfleet.planning.pool_progress import pool_progress
 
 
 def status(
@@ -13,7 +16,22 @@ def status(
 ) -> dict[str, Any]:
     """Write ``status`` for `ClusterClient.apply_status` under manager ``specfleet``.
 
-    Conditions that did not change keep their ``lastTransitionTime``. ``observed`` may be from before the apply:
-    a Deployment counts only once it carries the plan's hash.
+    Conditions that did not change keep their ``lastTransitionTime``. ``observed`` may be from before the
+    apply: a Deployment counts only once it carries the plan's hash.
     """
-    raise NotImplementedError
+    pools = [pool_progress(resource, pool, observed) for pool in planned.pools]
+    names = {pool.name for pool in planned.pools}
+    failures = pod_failures(observed.pods, names)
+    findings = (
+        conditions.ready(pools, planned.refusals),
+        conditions.progressing(pools, planned.refusals),
+        conditions.degraded(resource, pools, planned.refusals, failures),
+        conditions.proposer_compatible(resource),
+    )
+    return {
+        "observedGeneration": resource.generation,
+        "fingerprint": ",".join(dict.fromkeys(pool.fingerprint for pool in planned.pools)),
+        "ready": f"{sum(pool.ready for pool in pools)}/{sum(pool.plan.replicas for pool in pools)}",
+        "pools": [pool.as_status() for pool in pools],
+        "conditions": conditions.dated(findings, resource, now),
+    }

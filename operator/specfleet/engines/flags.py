@@ -1,0 +1,61 @@
+"""Flags that every engine of ours understands, and the check that nobody else sets them."""
+
+from collections.abc import Iterable, Sequence
+
+from specfleet.api.resource import NgramSpec, Spec
+from specfleet.engines.engine import Refusal
+
+HTTP_PORT = 8000
+
+
+def common_arguments(spec: Spec, *, served_name: str, schedule_file: str) -> tuple[str, ...]:
+    """Write the flags that are the same for every engine of ours, in a fixed order."""
+    return (
+        *("--served-model-name", served_name),
+        *("--host", "0.0.0.0"),  # noqa: S104 - inside a pod, where Services and probes must reach it
+        *("--port", str(HTTP_PORT)),
+        *("--schedule-file", schedule_file),
+        *("--initial-depth", str(spec.speculation.depth.initial)),
+        *("--max-depth", str(spec.speculation.depth.max)),
+        *_method(spec),
+        *("--max-model-len", str(spec.engine.max_model_len)),
+        *("--max-num-seqs", str(spec.engine.max_num_seqs)),
+    )
+
+
+def _method(spec: Spec) -> tuple[str, ...]:
+    if spec.speculation.method == "none":
+        return ("--method", "none")
+    ngram = spec.speculation.ngram or NgramSpec()
+    return (
+        *("--method", spec.speculation.method),
+        *("--ngram-min-match", str(ngram.min_match)),
+        *("--ngram-max-match", str(ngram.max_match)),
+    )
+
+
+def method_refusals(engine: str, methods: Iterable[str], spec: Spec) -> tuple[Refusal, ...]:
+    """Refuse a method that the engine cannot run."""
+    if spec.speculation.method in methods:
+        return ()
+    allowed = ", ".join(sorted(methods))
+    message = f"speculation.method: engine {engine} has no {spec.speculation.method}: write one of {allowed}"
+    return (Refusal("MethodNotSupported", message),)
+
+
+def owned_flag_refusals(owned: Sequence[str], extra_args: Sequence[str]) -> tuple[Refusal, ...]:
+    """Refuse flags that specfleet writes itself, also shortened as argparse allows (``--max-model``).
+
+    The engine would let the last of two equal flags win, in silence.
+    """
+    given = [argument.partition("=")[0] for argument in extra_args]
+    return tuple(
+        Refusal(
+            "OwnedFlag",
+            f"engine.extraArgs: {flag} stands for {full}, which specfleet sets itself: "
+            "remove it and use the field of the resource instead",
+        )
+        for flag in dict.fromkeys(given)
+        for full in owned
+        if len(flag) > len("--") and full.startswith(flag)
+    )

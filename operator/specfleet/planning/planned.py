@@ -1,0 +1,61 @@
+"""What planning decides, as frozen values: what to apply, what to delete, what is refused."""
+
+from dataclasses import dataclass
+
+from specfleet.api.kinds import Kind, Object
+from specfleet.engines.engine import Refusal
+from specfleet.planning.observed import ObjectKey
+from specfleet.planning.ownership import WAITING_FOR_DELETION
+
+
+@dataclass(frozen=True, slots=True)
+class Desired:
+    """One server-side apply, with ``force=True`` under ``manager``."""
+
+    kind: Kind
+    body: Object
+    manager: str
+
+    @property
+    def key(self) -> ObjectKey:
+        return self.kind, self.body["metadata"]["name"]
+
+
+@dataclass(frozen=True, slots=True)
+class Removal:
+    """One owned object that nothing in the spec asks for any more."""
+
+    kind: Kind
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class PoolPlan:
+    """What status must know of one pool: what its Deployment has to be to count as current.
+
+    ``applied_hash`` is the annotation of an up-to-date Deployment. ``replicas`` is the number of pods wanted,
+    ``replicas_owner`` the autoscaler that sets it, if one does. ``held``: a refusal leaves the pool as it is.
+    """
+
+    name: str
+    deployment: str
+    fingerprint: str
+    applied_hash: str
+    replicas: int
+    replicas_owner: str | None
+    held: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """``desired`` holds only what has to be applied now: unchanged objects are left out."""
+
+    desired: tuple[Desired, ...]
+    removals: tuple[Removal, ...]
+    refusals: tuple[Refusal, ...]
+    pools: tuple[PoolPlan, ...]
+
+    @property
+    def waits_for_deletion(self) -> bool:
+        """Whether an object has to vanish first; not every kind is watched, so look again soon."""
+        return any(refusal.reason == WAITING_FOR_DELETION for refusal in self.refusals)
