@@ -1,0 +1,74 @@
+# Every image of the project. Targets:
+#   operator     the operator; no torch
+#   simulated    the simulated engine; no torch
+#   engine       the built-in engine; models are mounted
+#   engine-demo  the same with SmolLM2-135M-Instruct at /models/smollm2 (tests and the demo);
+#                needs `--build-context smollm2=FOLDER`, made by dev/models/smollm2.py
+#
+# Behind a private package index, pass two build secrets: `pip_conf` (a pip.conf) and `ca_bundle` (certificates,
+# which that pip.conf may name as /run/secrets/ca_bundle). They are mounted for pip alone and are in no layer.
+ARG BASE_IMAGE=python:3.11-slim
+
+FROM ${BASE_IMAGE} AS python
+# The base may call it python3 only; inside the environment it is python.
+RUN python3 -m venv /opt/specfleet
+ENV PATH=/opt/specfleet/bin:$PATH \
+    PYTHONPATH=/opt/specfleet/code \
+    PYTHONUNBUFFERED=1 \
+    PIP_CONFIG_FILE=/run/secrets/pip_conf \
+    PIP_DISABLE_PIP_VERSION_CHECK=1 \
+    PIP_NO_DEPS=1
+
+FROM python AS operator
+COPY dev/images/requirements/operator.txt /opt/specfleet/requirements/
+RUN --mount=type=secret,id=pip_conf --mount=type=secret,id=ca_bundle --mount=type=cache,target=/root/.cache/pip \
+    pip install -q -r /opt/specfleet/requirements/operator.txt
+COPY operator/specfleet /opt/specfleet/code/specfleet
+RUN python -m compileall -q /opt/specfleet/code
+USER 65532:65532
+WORKDIR /tmp
+ENTRYPOINT ["python", "-m", "specfleet"]
+
+FROM python AS simulated
+COPY dev/images/requirements/serving.txt /opt/specfleet/requirements/
+RUN --mount=type=secret,id=pip_conf --mount=type=secret,id=ca_bundle --mount=type=cache,target=/root/.cache/pip \
+    pip install -q -r /opt/specfleet/requirements/serving.txt
+COPY engine_image/specfleet_serving /opt/specfleet/code/specfleet_serving
+COPY engine_image/specfleet_simulated /opt/specfleet/code/specfleet_simulated
+RUN python -m compileall -q /opt/specfleet/code
+USER 65532:65532
+WORKDIR /tmp
+ENTRYPOINT ["python", "-m", "specfleet_simulated"]
+
+# Gigabytes in a layer of their own: it changes only when a version in torch.txt does.
+FROM python AS torch
+# "yes" leaves out what torch on a processor never loads, 1.9 GB: Triton and cuDNN's kernels.
+ARG CPU_ONLY=no
+COPY dev/images/requirements/torch.txt /opt/specfleet/requirements/
+RUN --mount=type=secret,id=pip_conf --mount=type=secret,id=ca_bundle --mount=type=cache,target=/root/.cache/pip \
+    pip install -q -r /opt/specfleet/requirements/torch.txt && \
+    if [ "$CPU_ONLY" = yes ]; then \
+      pip uninstall -q -y triton && rm -f /opt/specfleet/lib/python3*/site-packages/nvidia/cudnn/lib/libcudnn_*; \
+    fi
+COPY dev/images/requirements/serving.txt /opt/specfleet/requirements/
+RUN --mount=type=secret,id=pip_conf --mount=type=secret,id=ca_bundle --mount=type=cache,target=/root/.cache/pip \
+    pip install -q -r /opt/specfleet/requirements/serving.txt
+# torch asks who the user is, and user 65532 is in no passwd file.
+ENV HOME=/tmp USER=specfleet
+
+FROM torch AS engine
+COPY engine_image/specfleet_serving /opt/specfleet/code/specfleet_serving
+COPY engine_image/specfleet_engine /opt/specfleet/code/specfleet_engine
+RUN python -m compileall -q /opt/specfleet/code
+USER 65532:65532
+WORKDIR /tmp
+ENTRYPOINT ["python", "-m", "specfleet_engine"]
+
+FROM torch AS engine-demo
+COPY --from=smollm2 / /models/smollm2
+COPY engine_image/specfleet_serving /opt/specfleet/code/specfleet_serving
+COPY engine_image/specfleet_engine /opt/specfleet/code/specfleet_engine
+RUN python -m compileall -q /opt/specfleet/code
+USER 65532:65532
+WORKDIR /tmp
+ENTRYPOINT ["python", "-m", "specfleet_engine"]
