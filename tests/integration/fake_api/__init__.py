@@ -4,9 +4,9 @@
 It does no defaulting, pruning, validation or CEL: the contract suite also runs against the real server.
 """
 
-from integration.fake_api.direct import DirectClient
-from integration.fake_api.faults import Faults
-from integration.fake_api.server import FakeServer
-from integration.fake_api.store import Refused, Store
+from tests.integration.fake_api.direct import DirectClient
+from tests.integration.fake_api.faults import Faults
+from tests.integration.fake_api.server import FakeServer
+from tests.integration.fake_api.store import Refused, Store
 
 __all__ = ["DirectClient", "FakeServer", "Faults", "Refused", "Store"]

@@ -5,8 +5,9 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from integration.fake_api.faults import Faults
-from integration.fake_api.store import Refused, Store
+from tests.integration.fake_api.faults import Faults
+from tests.integration.fake_api.store import Refused, Store
+
 from specfleet.cluster.client import Kind, Object
 from specfleet.cluster.errors import ClusterError, Conflict, Expired, Invalid, NotFound, Unavailable
 from specfleet.cluster.kubernetes_client import selector

@@ -9,9 +9,9 @@ from typing import Any
 
 from aiohttp import web
 from kubernetes.aio.client import Configuration
+from tests.integration.fake_api.faults import Faults
+from tests.integration.fake_api.store import Refused, Store, matches
 
-from integration.fake_api.faults import Faults
-from integration.fake_api.store import Refused, Store, matches
 from specfleet.cluster.client import (
     CONFIG_MAP,
     DEPLOYMENT,

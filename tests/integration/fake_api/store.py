@@ -7,7 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from integration.fake_api.fields import Path, flatten, unflatten
+from tests.integration.fake_api.fields import Path, flatten, unflatten
+
 from specfleet.cluster.client import Kind, Object
 
 SERVER_SET = ("uid", "resourceVersion", "generation", "creationTimestamp", "managedFields")
@@ -73,7 +74,8 @@ class Store:
         entry = self._entry(kind, namespace, name)
         self._check_preconditions(entry, body)
         before = dict(entry.fields)
-        entry.fields = flatten(_user_part(body))
+        status = {path: value for path, value in before.items() if path[0] == "status"}
+        entry.fields = flatten(_user_part(body)) | status
         _take(entry, manager, {path for path, value in entry.fields.items() if before.get(path) != value})
         return self._written(kind, namespace, name, entry, before)
 
@@ -152,7 +154,9 @@ class Store:
             raise Refused(409, "Conflict")
         for path in entry.owners.get(manager, set()) - wanted.keys() - others:
             entry.fields.pop(path, None)
-        # An atomic leaf replaces whatever was above or below it, an empty container included.
+        # An empty map or list-map claims nothing of what others have put into it.
+        wanted = {path: value for path, value in wanted.items() if value not in ({}, []) or not _below(before, path)}
+        # Any other leaf replaces whatever was above or below it.
         for path in wanted:
             _clear(entry.fields, path)
         entry.fields |= wanted
@@ -252,6 +256,10 @@ def _take(entry: Entry, manager: str, paths: set[Path]) -> None:
     for owned in entry.owners.values():
         owned.difference_update(paths)
     entry.owners.setdefault(manager, set()).update(paths)
+
+
+def _below(fields: dict[Path, Any], path: Path) -> bool:
+    return any(other != path and other[: len(path)] == path for other in fields)
 
 
 def _clear(fields: dict[Path, Any], path: Path) -> None:

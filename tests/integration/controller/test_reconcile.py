@@ -1,0 +1,296 @@
+"""One reconcile after another against the store, without a watch."""
+
+import pytest
+from tests.integration.controller.builders import a_configuration, a_resource
+from tests.integration.fake_api import DirectClient, Store
+
+from specfleet.api.kinds import (
+    CONFIG_MAP,
+    DEPLOYMENT,
+    DISRUPTION_BUDGET,
+    POD_MONITOR,
+    SERVICE,
+    SPECULATIVE_DEPLOYMENT,
+    Object,
+)
+from specfleet.cluster.errors import Invalid, Unavailable
+from specfleet.cluster.events import EVENT, EventRecorder
+from specfleet.controller.figures import Figures
+from specfleet.controller.key import Key
+from specfleet.controller.reconcile import Reconciler
+
+CHAT = Key("llm", "chat")
+OWNED = (DEPLOYMENT, SERVICE, CONFIG_MAP, DISRUPTION_BUDGET)
+
+
+@pytest.fixture
+def store() -> Store:
+    return Store()
+
+
+@pytest.fixture
+def client(store: Store) -> DirectClient:
+    return DirectClient(store, unserved=frozenset({POD_MONITOR}))
+
+
+def a_reconciler(client: DirectClient) -> Reconciler:
+    return Reconciler(
+        client, a_configuration(), EventRecorder(client, instance="test"), Figures(), fence=lambda: 3
+    )
+
+
+@pytest.fixture
+def reconciler(client: DirectClient) -> Reconciler:
+    return a_reconciler(client)
+
+
+def make_ready(store: Store, name: str = "chat-main-active", replicas: int = 2) -> None:
+    live = store.get(DEPLOYMENT, "llm", name)
+    store.set_status(
+        DEPLOYMENT,
+        "llm",
+        name,
+        {
+            "observedGeneration": live["metadata"]["generation"],
+            **dict.fromkeys(("replicas", "readyReplicas", "updatedReplicas", "availableReplicas"), replicas),
+        },
+    )
+
+
+def condition(store: Store, kind: str, name: str = "chat") -> Object:
+    status = store.get(SPECULATIVE_DEPLOYMENT, "llm", name)["status"]
+    return next(entry for entry in status["conditions"] if entry["type"] == kind)
+
+
+async def test_a_new_resource_gets_its_children_with_itself_as_owner(
+    store: Store, reconciler: Reconciler
+) -> None:
+    created = store.create(SPECULATIVE_DEPLOYMENT, a_resource())
+
+    await reconciler.reconcile(CHAT)
+
+    names = {kind.kind: [item["metadata"]["name"] for item in store.list(kind, "llm")] for kind in OWNED}
+    assert names["Deployment"] == ["chat-main-active"]
+    assert names["Service"] == ["chat", "chat-main"]
+    assert "chat-main-active-schedule" in names["ConfigMap"]
+    owners = [item["metadata"]["ownerReferences"] for kind in OWNED for item in store.list(kind, "llm")]
+    assert {reference["uid"] for references in owners for reference in references} == {
+        created["metadata"]["uid"]
+    }
+
+
+async def test_a_second_look_writes_nothing(
+    store: Store, client: DirectClient, reconciler: Reconciler
+) -> None:
+    store.create(SPECULATIVE_DEPLOYMENT, a_resource())
+    await reconciler.reconcile(CHAT)
+    make_ready(store)
+    await reconciler.reconcile(CHAT)
+    await reconciler.reconcile(CHAT)
+    before = client.writes
+
+    await reconciler.reconcile(CHAT)
+
+    assert client.writes == before
+
+
+async def test_an_operator_that_restarts_changes_no_object(store: Store, client: DirectClient) -> None:
+    store.create(SPECULATIVE_DEPLOYMENT, a_resource())
+    await a_reconciler(client).reconcile(CHAT)
+    make_ready(store)
+    await a_reconciler(client).reconcile(CHAT)
+    before = store.version
+
+    await a_reconciler(client).reconcile(CHAT)
+
+    assert store.version == before
+
+
+async def test_ready_follows_the_pods(store: Store, reconciler: Reconciler) -> None:
+    store.create(SPECULATIVE_DEPLOYMENT, a_resource())
+
+    await reconciler.reconcile(CHAT)
+    assert condition(store, "Ready")["status"] == "False"
+
+    make_ready(store)
+    await reconciler.reconcile(CHAT)
+    assert condition(store, "Ready")["status"] == "True"
+
+
+async def test_a_ready_resource_is_looked_at_again_at_the_resync_and_an_unready_one_soon(
+    store: Store, reconciler: Reconciler
+) -> None:
+    store.create(SPECULATIVE_DEPLOYMENT, a_resource())
+
+    soon = await reconciler.reconcile(CHAT)
+    make_ready(store)
+    later = await reconciler.reconcile(CHAT)
+
+    assert soon is not None
+    assert later is not None
+    assert soon <= 15 * 1.2
+    assert 600 * 0.8 <= later <= 600 * 1.2
+
+
+async def test_an_invalid_resource_becomes_a_condition_and_its_children_stay(
+    store: Store, reconciler: Reconciler
+) -> None:
+    store.create(SPECULATIVE_DEPLOYMENT, a_resource())
+    await reconciler.reconcile(CHAT)
+    deployment = store.get(DEPLOYMENT, "llm", "chat-main-active")
+    store.merge_patch(
+        SPECULATIVE_DEPLOYMENT, "llm", "chat", {"spec": {"speculation": {"depth": {"initial": 9}}}}
+    )
+
+    await reconciler.reconcile(CHAT)
+
+    degraded = condition(store, "Degraded")
+    assert (degraded["status"], degraded["reason"], degraded["observedGeneration"]) == (
+        "True",
+        "ResourceInvalid",
+        2,
+    )
+    assert "depth.initial" in degraded["message"]
+    assert store.get(DEPLOYMENT, "llm", "chat-main-active") == deployment
+    assert store.get(SPECULATIVE_DEPLOYMENT, "llm", "chat")["status"]["pools"][0]["name"] == "main"
+
+
+async def test_a_repaired_resource_is_no_longer_degraded(store: Store, reconciler: Reconciler) -> None:
+    store.create(SPECULATIVE_DEPLOYMENT, a_resource())
+    store.merge_patch(SPECULATIVE_DEPLOYMENT, "llm", "chat", {"spec": {"unknown": 1}})
+    await reconciler.reconcile(CHAT)
+    store.merge_patch(SPECULATIVE_DEPLOYMENT, "llm", "chat", {"spec": {"unknown": None}})
+
+    await reconciler.reconcile(CHAT)
+
+    assert condition(store, "Degraded")["status"] == "False"
+
+
+async def test_an_edit_by_hand_is_undone_at_the_next_look(store: Store, reconciler: Reconciler) -> None:
+    store.create(SPECULATIVE_DEPLOYMENT, a_resource())
+    await reconciler.reconcile(CHAT)
+    wanted = store.get(DEPLOYMENT, "llm", "chat-main-active")["spec"]
+    store.merge_patch(
+        DEPLOYMENT, "llm", "chat-main-active", {"spec": {"minReadySeconds": 99, "selector": None}}
+    )
+
+    await reconciler.reconcile(CHAT)
+
+    assert store.get(DEPLOYMENT, "llm", "chat-main-active")["spec"]["selector"] == wanted["selector"]
+
+
+@pytest.mark.parametrize("kind", OWNED, ids=lambda kind: kind.kind)
+async def test_a_deleted_child_comes_back(store: Store, reconciler: Reconciler, kind: object) -> None:
+    store.create(SPECULATIVE_DEPLOYMENT, a_resource())
+    await reconciler.reconcile(CHAT)
+    names = [item["metadata"]["name"] for item in store.list(kind, "llm")]
+    for name in names:
+        store.delete(kind, "llm", name)
+
+    await reconciler.reconcile(CHAT)
+
+    assert [item["metadata"]["name"] for item in store.list(kind, "llm")] == names
+
+
+async def test_the_objects_of_a_removed_pool_are_deleted(store: Store, reconciler: Reconciler) -> None:
+    store.create(SPECULATIVE_DEPLOYMENT, a_resource(pools=("main", "batch")))
+    await reconciler.reconcile(CHAT)
+    live = store.get(SPECULATIVE_DEPLOYMENT, "llm", "chat")
+    live["spec"]["pools"] = live["spec"]["pools"][:1]
+    store.replace(SPECULATIVE_DEPLOYMENT, live)
+
+    await reconciler.reconcile(CHAT)
+
+    left = [item["metadata"]["name"] for kind in OWNED for item in store.list(kind, "llm")]
+    assert left
+    assert not [name for name in left if "batch" in name]
+    assert [pool["name"] for pool in store.get(SPECULATIVE_DEPLOYMENT, "llm", "chat")["status"]["pools"]] == [
+        "main"
+    ]
+
+
+async def test_an_object_of_somebody_else_is_not_taken_over(store: Store, reconciler: Reconciler) -> None:
+    foreign = store.create(
+        SERVICE,
+        {"metadata": {"name": "chat-main", "namespace": "llm"}, "spec": {"selector": {"app": "theirs"}}},
+    )
+    store.create(SPECULATIVE_DEPLOYMENT, a_resource())
+
+    await reconciler.reconcile(CHAT)
+
+    assert store.get(SERVICE, "llm", "chat-main") == foreign
+    degraded = condition(store, "Degraded")
+    assert degraded["status"] == "True"
+    assert "chat-main" in degraded["message"]
+
+
+async def test_a_deleted_resource_takes_its_children_along_and_is_forgotten(
+    store: Store, reconciler: Reconciler
+) -> None:
+    store.create(SPECULATIVE_DEPLOYMENT, a_resource())
+    await reconciler.reconcile(CHAT)
+
+    store.delete(SPECULATIVE_DEPLOYMENT, "llm", "chat")
+
+    assert await reconciler.reconcile(CHAT) is None
+    assert [item for kind in OWNED for item in store.list(kind, "llm")] == []
+
+
+async def test_a_resource_made_again_under_the_same_name_gets_its_own_children(
+    store: Store, reconciler: Reconciler
+) -> None:
+    store.create(SPECULATIVE_DEPLOYMENT, a_resource())
+    await reconciler.reconcile(CHAT)
+    store.delete(SPECULATIVE_DEPLOYMENT, "llm", "chat")
+    again = store.create(SPECULATIVE_DEPLOYMENT, a_resource())
+
+    await reconciler.reconcile(CHAT)
+
+    owner = store.get(DEPLOYMENT, "llm", "chat-main-active")["metadata"]["ownerReferences"][0]
+    assert owner["uid"] == again["metadata"]["uid"]
+
+
+async def test_a_refusal_of_the_api_server_is_shown_and_tried_again(
+    store: Store, client: DirectClient, reconciler: Reconciler
+) -> None:
+    store.create(SPECULATIVE_DEPLOYMENT, a_resource())
+    client.faults.add(400, verb="apply", path="deployments")
+
+    with pytest.raises(Invalid):
+        await reconciler.reconcile(CHAT)
+
+    assert condition(store, "Degraded")["reason"] == "ApplyRefused"
+    await reconciler.reconcile(CHAT)
+    assert condition(store, "Degraded")["status"] == "False"
+
+
+async def test_an_answer_that_is_lost_leaves_nothing_that_the_next_look_cannot_finish(
+    store: Store, client: DirectClient, reconciler: Reconciler
+) -> None:
+    store.create(SPECULATIVE_DEPLOYMENT, a_resource())
+    client.faults.add("lost answer", verb="apply", path="services")
+
+    with pytest.raises(Unavailable):
+        await reconciler.reconcile(CHAT)
+    await reconciler.reconcile(CHAT)
+
+    assert [item["metadata"]["name"] for item in store.list(SERVICE, "llm")] == ["chat", "chat-main"]
+
+
+async def test_each_turn_of_a_condition_is_one_event(store: Store, reconciler: Reconciler) -> None:
+    store.create(SPECULATIVE_DEPLOYMENT, a_resource())
+    await reconciler.reconcile(CHAT)
+    make_ready(store)
+    await reconciler.reconcile(CHAT)
+    await reconciler.reconcile(CHAT)
+
+    notes = [event["note"] for event in store.list(EVENT, "llm") if event["note"].startswith("Ready is True")]
+    assert len(notes) == 1
+
+
+async def test_a_pod_monitor_is_made_where_the_kind_is_served(store: Store) -> None:
+    store.create(SPECULATIVE_DEPLOYMENT, a_resource())
+
+    await a_reconciler(DirectClient(store)).reconcile(CHAT)
+
+    assert len(store.list(POD_MONITOR, "llm")) >= 1
