@@ -1,0 +1,28 @@
+{{/* What the operator may do where its objects live. Server-side apply needs create and patch. */}}
+{{- define "specfleet.operatorRules" -}}
+- apiGroups: [specfleet.dev]
+  resources: [speculativedeployments]
+  verbs: [get, list, watch]
+- apiGroups: [specfleet.dev]
+  resources: [speculativedeployments/status]
+  verbs: [get, patch]
+- apiGroups: [apps]
+  resources: [deployments]
+  verbs: [get, list, watch, create, patch, delete]
+- apiGroups: [""]
+  resources: [services, configmaps]
+  verbs: [get, list, watch, create, patch, delete]
+# patch: the annotation that makes the kubelet refresh a mounted schedule at once
+- apiGroups: [""]
+  resources: [pods]
+  verbs: [get, list, watch, patch]
+- apiGroups: [policy]
+  resources: [poddisruptionbudgets]
+  verbs: [get, list, watch, create, patch, delete]
+- apiGroups: [monitoring.coreos.com]
+  resources: [podmonitors]
+  verbs: [get, list, watch, create, patch, delete]
+- apiGroups: [events.k8s.io]
+  resources: [events]
+  verbs: [create, patch]
+{{- end -}}
