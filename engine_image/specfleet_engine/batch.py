@@ -1,0 +1,104 @@
+"""The rows of one step: which tokens of which sequences go through the model together.
+
+All rows lie in one flat row of tokens. Sequences with equally many rows form a group, which attention takes
+in one call: plain decode is a group of one row, verification a group of K+1 rows, a prompt chunk a group of
+its own.
+"""
+
+from dataclasses import dataclass
+from itertools import groupby
+
+import numpy as np
+import torch
+
+from specfleet_engine.cache import BLOCK_SIZE, KVCache, blocks_for
+from specfleet_engine.sequence import Sequence, Tokens
+
+__all__ = ["Batch", "Group", "Rows", "build_batch"]
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """The rows of one sequence: ``tokens`` from position ``start`` on; the last ``drafts`` are drafts."""
+
+    sequence: Sequence
+    start: int
+    tokens: Tokens
+    drafts: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Sequences with ``width`` rows each, from flat row ``begin`` to ``end``.
+
+    ``table`` names their blocks [sequences, blocks]; ``mask`` is added to the scores [sequences, 1, width,
+    tokens].
+    """
+
+    begin: int
+    end: int
+    width: int
+    table: torch.Tensor
+    mask: torch.Tensor
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """One step for the model. ``rows`` gives the order in which the sequences lie in the flat row."""
+
+    rows: tuple[Rows, ...]
+    tokens: torch.Tensor
+    positions: torch.Tensor
+    slots: torch.Tensor
+    groups: tuple[Group, ...]
+    kv: KVCache
+
+
+def build_batch(rows: list[Rows], kv: KVCache) -> Batch:
+    """Lay the rows out by equal width and say where their KV goes and what each may see."""
+    ordered = sorted(rows, key=_width)
+    positions: list[Tokens] = []
+    slots: list[Tokens] = []
+    groups: list[Group] = []
+    begin = 0
+    for width, members in groupby(ordered, key=_width):
+        same = list(members)
+        starts = np.array([member.start for member in same], dtype=np.int64)
+        places = starts[:, None] + np.arange(width)
+        table = _table(same, width)
+        blocks = np.take_along_axis(table, places // BLOCK_SIZE, axis=1)
+        end = begin + places.size
+        positions.append(places.ravel())
+        slots.append((blocks * BLOCK_SIZE + places % BLOCK_SIZE).ravel())
+        groups.append(_group(begin, end, table, places, kv))
+        begin = end
+    device = kv.keys.device
+    return Batch(
+        rows=tuple(ordered),
+        tokens=torch.from_numpy(np.concatenate([row.tokens for row in ordered])).to(device),
+        positions=torch.from_numpy(np.concatenate(positions)).to(device),
+        slots=torch.from_numpy(np.concatenate(slots)).to(device),
+        groups=tuple(groups),
+        kv=kv,
+    )
+
+
+def _width(rows: Rows) -> int:
+    return len(rows.tokens)
+
+
+def _table(members: list[Rows], width: int) -> Tokens:
+    """Block numbers, padded with block 0, which the mask hides."""
+    used = [blocks_for(member.start + width) for member in members]
+    table = np.zeros((len(members), max(used)), dtype=np.int64)
+    for line, member, count in zip(table, members, used, strict=True):
+        line[:count] = member.sequence.blocks[:count]
+    return table
+
+
+def _group(begin: int, end: int, table: Tokens, places: Tokens, kv: KVCache) -> Group:
+    device, dtype = kv.keys.device, kv.keys.dtype
+    hidden = np.arange(table.shape[1] * BLOCK_SIZE) > places[:, :, None]
+    mask = torch.zeros(hidden.shape, dtype=dtype, device=device)
+    mask.masked_fill_(torch.from_numpy(hidden).to(device), float("-inf"))
+    return Group(begin, end, places.shape[1], torch.from_numpy(table).to(device), mask[:, None])
