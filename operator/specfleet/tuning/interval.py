@@ -1,0 +1,90 @@
+"""What one pod did between two scrapes: differences of counters, and the gauges at the end.
+
+Telemetry makes these values, everything in this package reads them. "No data" is None or a missing key,
+never 0. Source: design/tuning.md, section 3.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, fields
+
+PodKey = tuple[str, str]  # namespace, name
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """Differences over one interval. Depths as the engine scheduled them; positions count from 1."""
+
+    steps: Mapping[int, float] = field(default_factory=dict)
+    step_seconds: Mapping[int, float] = field(default_factory=dict)
+    sequence_steps: Mapping[int, float] = field(default_factory=dict)
+    draft_positions: Mapping[int, float] = field(default_factory=dict)
+    accepted_positions: Mapping[int, float] = field(default_factory=dict)
+    drafts: float | None = None
+    draft_tokens: float | None = None
+    accepted_tokens: float | None = None
+    generation_tokens: float | None = None
+    first_tokens: float | None = None
+    first_token_seconds: float | None = None
+    inter_token_seconds: float | None = None
+    inter_token_events: float | None = None
+    queue_seconds: float | None = None
+    queued_requests: float | None = None
+    preemptions: float | None = None
+    completions: float | None = None
+
+    @property
+    def all_steps(self) -> float:
+        return sum(self.steps.values())
+
+    @property
+    def all_sequence_steps(self) -> float:
+        return sum(self.sequence_steps.values())
+
+    @property
+    def decode_tokens(self) -> float | None:
+        """Tokens from decode steps: a request's first token comes from its prompt."""
+        if self.generation_tokens is None or self.first_tokens is None:
+            return None
+        return self.generation_tokens - self.first_tokens
+
+
+@dataclass(frozen=True, slots=True)
+class PodInterval:
+    """One pod over one interval. Times are seconds since the epoch, by Prometheus' own sample stamps.
+
+    ``version`` is (fence, version) of the schedule in force at both ends, None where the pod did not say.
+    ``restarted``: a counter fell. ``stuck``: requests are running and nothing has moved for 3 intervals.
+    """
+
+    pod: PodKey
+    start: float
+    end: float
+    counts: Counts
+    version_at_start: tuple[int, int] | None = None
+    version: tuple[int, int] | None = None
+    restarted: bool = False
+    stuck: bool = False
+    running: float | None = None
+    waiting: float | None = None
+    kv_usage: float | None = None
+
+    @property
+    def seconds(self) -> float:
+        return self.end - self.start
+
+
+def pooled(counts: Iterable[Counts]) -> Counts:
+    """Sum counters over pods first; every ratio is taken afterwards (trap P13)."""
+    values: dict[str, float | dict[int, float] | None] = {}
+    for one in counts:
+        for item in fields(Counts):
+            value = getattr(one, item.name)
+            if isinstance(value, Mapping):
+                total = values.setdefault(item.name, {})
+                assert isinstance(total, dict)
+                for key, part in value.items():
+                    total[key] = total.get(key, 0.0) + part
+            elif value is not None:
+                before = values.get(item.name)
+                values[item.name] = value + (before if isinstance(before, float | int) else 0.0)
+    return Counts(**values)  # type: ignore[arg-type]
