@@ -18,27 +18,27 @@ ENV PATH=/opt/specfleet/bin:$PATH \
     PIP_CONFIG_FILE=/run/secrets/pip_conf \
     PIP_DISABLE_PIP_VERSION_CHECK=1 \
     PIP_NO_DEPS=1
+# Before the code, so that a change of code renews as few layers as possible.
+WORKDIR /tmp
 
 FROM python AS operator
 COPY dev/images/requirements/operator.txt /opt/specfleet/requirements/
 RUN --mount=type=secret,id=pip_conf --mount=type=secret,id=ca_bundle --mount=type=cache,target=/root/.cache/pip \
     pip install -q -r /opt/specfleet/requirements/operator.txt
+ENTRYPOINT ["python", "-m", "specfleet"]
 COPY operator/specfleet /opt/specfleet/code/specfleet
 RUN python -m compileall -q /opt/specfleet/code
 USER 65532:65532
-WORKDIR /tmp
-ENTRYPOINT ["python", "-m", "specfleet"]
 
 FROM python AS simulated
 COPY dev/images/requirements/serving.txt /opt/specfleet/requirements/
 RUN --mount=type=secret,id=pip_conf --mount=type=secret,id=ca_bundle --mount=type=cache,target=/root/.cache/pip \
     pip install -q -r /opt/specfleet/requirements/serving.txt
+ENTRYPOINT ["python", "-m", "specfleet_simulated"]
 COPY engine_image/specfleet_serving /opt/specfleet/code/specfleet_serving
 COPY engine_image/specfleet_simulated /opt/specfleet/code/specfleet_simulated
 RUN python -m compileall -q /opt/specfleet/code
 USER 65532:65532
-WORKDIR /tmp
-ENTRYPOINT ["python", "-m", "specfleet_simulated"]
 
 # Gigabytes in a layer of their own: it changes only when a version in torch.txt does.
 FROM python AS torch
@@ -55,14 +55,13 @@ RUN --mount=type=secret,id=pip_conf --mount=type=secret,id=ca_bundle --mount=typ
     pip install -q -r /opt/specfleet/requirements/serving.txt
 # torch asks who the user is, and user 65532 is in no passwd file.
 ENV HOME=/tmp USER=specfleet
+ENTRYPOINT ["python", "-m", "specfleet_engine"]
 
 FROM torch AS engine
 COPY engine_image/specfleet_serving /opt/specfleet/code/specfleet_serving
 COPY engine_image/specfleet_engine /opt/specfleet/code/specfleet_engine
 RUN python -m compileall -q /opt/specfleet/code
 USER 65532:65532
-WORKDIR /tmp
-ENTRYPOINT ["python", "-m", "specfleet_engine"]
 
 FROM torch AS engine-demo
 COPY --from=smollm2 / /models/smollm2
@@ -70,5 +69,3 @@ COPY engine_image/specfleet_serving /opt/specfleet/code/specfleet_serving
 COPY engine_image/specfleet_engine /opt/specfleet/code/specfleet_engine
 RUN python -m compileall -q /opt/specfleet/code
 USER 65532:65532
-WORKDIR /tmp
-ENTRYPOINT ["python", "-m", "specfleet_engine"]

@@ -17,7 +17,7 @@ def configuration_files(settings: Settings, ranges: Ranges) -> Mapping[str, str]
         "containerd.toml": containerd(settings),
         "cni/10-specfleet.conflist": json.dumps(pod_network(ranges), indent=1),
         # Images are named as on any cluster; the names without a host are looked up in the node's registry.
-        "registry-hosts/docker.io/hosts.toml": f'server = "{registry_url(ranges)}"\n',
+        "registry-hosts/docker.io/hosts.toml": f'[host."{registry_url(ranges)}"]\ncapabilities = ["pull", "resolve"]\n',
         "registry.yaml": json.dumps(registry(settings, ranges), indent=1),
         "kubelet.yaml": json.dumps(kubelet(settings, ranges), indent=1),
         "Corefile": corefile(settings),

@@ -1,0 +1,132 @@
+"""Build the project's images with buildah, in a store of the cache folder, on a base that debootstrap makes."""
+
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from devcluster import packages
+from devcluster.recipes import Recipe, reference, repository
+from devcluster.settings import Settings
+from devcluster.shell import run, say
+
+BASE = "localhost/specfleet-base:bookworm"
+DEBIAN = ("--variant=minbase", "--include=python3,python3-venv,ca-certificates", "bookworm")
+# Made anew inside every container, or of use to apt alone.
+NOT_IN_BASE = ("./dev/*", "./proc/*", "./sys/*", "./var/cache/apt/*", "./var/lib/apt/lists/*")
+CA_BUNDLE = Path("/etc/ssl/certs/ca-certificates.crt")
+# What of the host's pip configuration concerns the network.
+PIP_SETTINGS = ("index-url", "extra-index-url", "trusted-host", "proxy", "timeout")
+
+
+class Builder:
+    """Buildah with its own store. Unchanged steps are taken from its cache."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._folder = settings.cache / "buildah"
+
+    def _buildah(self, *arguments: str | Path, log: Path | None = None) -> str:
+        # A mount namespace of its own: buildah leaves its store mounted onto itself.
+        command = ["unshare", "--mount", "buildah", "--root", self._folder / "storage"]
+        command += ["--runroot", self._folder / "run", "--storage-driver", "overlay", *arguments]
+        scratch = self._folder / "tmp"
+        scratch.mkdir(parents=True, exist_ok=True)
+        return run(command, environment={**os.environ, "TMPDIR": str(scratch)}, log=log)
+
+    def build(self, recipe: Recipe) -> str:
+        """Build one image; answer its reference."""
+        packages.install(packages.IMAGE_PACKAGES)
+        self._provide_base()
+        local = f"localhost/{repository(recipe.name)}:dev"
+        with self._context(recipe) as (context, dockerfile), pip_secrets() as secrets:
+            arguments: list[str | Path] = ["--layers", "--isolation", "chroot", "--network", "host"]
+            arguments += ["--build-arg", f"BASE_IMAGE={BASE}", "--build-arg", "CPU_ONLY=yes", *secrets]
+            if recipe.target:
+                arguments += ["--target", recipe.target]
+            if recipe.with_model:
+                arguments += ["--build-context", f"smollm2={model(self._settings)}"]
+            log = self._settings.cache / "logs" / f"build-{recipe.name}.log"
+            self._buildah("bud", *arguments, "--file", dockerfile, "--tag", local, context, log=log)
+        image_id = self._buildah("inspect", "--type", "image", "--format", "{{.FromImageID}}", local).strip()
+        return reference(recipe.name, image_id)
+
+    def push(self, recipe: Recipe, image: str, registry: str) -> None:
+        """Copy the image to a registry; what that has already is skipped."""
+        local = f"localhost/{repository(recipe.name)}:dev"
+        # zstd: the torch layer takes 45 s, gzip several minutes.
+        how = ["--quiet", "--tls-verify=false", "--compression-format", "zstd", "--compression-level", "1"]
+        self._buildah("push", *how, local, f"docker://{registry}/{image}")
+
+    def _provide_base(self) -> None:
+        if BASE in self._buildah("images", "--format", "{{.Name}}:{{.Tag}}").split():
+            return
+        say("make the base image with debootstrap: a minute, once")
+        with tempfile.TemporaryDirectory(dir=self._folder) as scratch:
+            root, context = Path(scratch) / "root", Path(scratch) / "context"
+            run(["debootstrap", *DEBIAN, root], log=self._settings.cache / "logs" / "debootstrap.log")
+            context.mkdir()
+            excluded = [f"--exclude={pattern}" for pattern in NOT_IN_BASE]
+            run(["tar", "-C", root, *excluded, "-cf", context / "rootfs.tar", "."])
+            dockerfile = self._settings.repository / "dev" / "images" / "base.Dockerfile"
+            self._buildah("bud", "--quiet", "--isolation", "chroot", "--file", dockerfile, "--tag", BASE, context)
+
+    @contextmanager
+    def _context(self, recipe: Recipe) -> Iterator[tuple[Path, Path]]:
+        repository_folder = self._settings.repository
+        if recipe.target:
+            yield repository_folder, repository_folder / "Dockerfile"
+            return
+        program = self._debian_program(recipe.name)
+        yield program.parent, repository_folder / "dev" / "images" / f"{recipe.name}.Dockerfile"
+
+    def _debian_program(self, package: str) -> Path:
+        """Take one program out of its Debian package without installing the package, which starts a service."""
+        program = self._settings.cache / "debian" / package / package
+        if not program.is_file():
+            program.parent.mkdir(parents=True, exist_ok=True)
+            with tempfile.TemporaryDirectory(dir=self._folder) as scratch:
+                run(["apt-get", "download", "-q", package], folder=Path(scratch))
+                archive = next(Path(scratch).glob("*.deb"))
+                run(["dpkg-deb", "--extract", archive, Path(scratch) / "files"])
+                shutil.copy2(Path(scratch) / "files" / "usr" / "bin" / package, program)
+        return program
+
+
+def model(settings: Settings) -> Path:
+    """Provide the small real model's folder; made once, in the project's environment, which has torch."""
+    script = settings.repository / "dev" / "models" / "smollm2.py"
+    folder = settings.cache / "models" / "smollm2"
+    # The script checks what the folder was made from; asking it needs no torch when the folder is current.
+    python = os.environ.get("PYTHON_FOR_MODEL") or "python3"
+    run([python, script], log=settings.cache / "logs" / "model.log")
+    return folder
+
+
+@contextmanager
+def pip_secrets() -> Iterator[Sequence[str]]:
+    """Give pip inside a build the host's way to its package index, mounted for that step and stored nowhere."""
+    found = subprocess.run(["python3", "-m", "pip", "config", "list"], capture_output=True, text=True, check=False)
+    lines = pip_settings(found.stdout)
+    with tempfile.TemporaryDirectory() as folder:
+        secrets: list[str] = []
+        if CA_BUNDLE.is_file():
+            lines.append("cert = /run/secrets/ca_bundle")
+            secrets += ["--secret", f"id=ca_bundle,src={CA_BUNDLE}"]
+        configuration = Path(folder) / "pip.conf"
+        configuration.write_text("\n".join(["[global]", *lines, ""]), encoding="utf-8")
+        yield [*secrets, "--secret", f"id=pip_conf,src={configuration}"]
+
+
+def pip_settings(listing: str) -> list[str]:
+    """Answer the lines of a pip.conf for what ``pip config list`` says about the network."""
+    lines = []
+    for line in listing.splitlines():
+        key, _, value = line.partition("=")
+        name = key.rpartition(".")[2]
+        if name in PIP_SETTINGS:
+            lines.append(f"{name} = {value.strip(chr(39))}")
+    return lines

@@ -1,0 +1,50 @@
+"""The project's images: what each is made from. Pure."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+NAMESPACE = "specfleet"
+TAG_DIGITS = 12
+
+
+@dataclass(frozen=True, slots=True)
+class Recipe:
+    """One image: its name, and the Dockerfile's target that makes it (none: a Dockerfile of the local cluster)."""
+
+    name: str
+    target: str | None
+    with_model: bool = False
+
+
+RECIPES: Mapping[str, Recipe] = {
+    recipe.name: recipe
+    for recipe in (
+        Recipe("operator", "operator"),
+        Recipe("simulated", "simulated"),
+        Recipe("prometheus", None),
+        Recipe("engine", "engine-demo", with_model=True),
+    )
+}
+
+
+def repository(name: str) -> str:
+    """Answer the image's name without a tag; it has no host, so that every cluster can hold it."""
+    return f"{NAMESPACE}/{name}"
+
+
+def reference(name: str, image_id: str) -> str:
+    """Answer the image's name with a tag that names its content, so that new content is always rolled out."""
+    return f"{repository(name)}:dev-{image_id.removeprefix('sha256:')[:TAG_DIGITS]}"
+
+
+def outdated(present: list[str], current: list[str]) -> list[str]:
+    """Answer which of the images of a runtime are older builds of the current ones."""
+    kept = {f"docker.io/{one}" for one in current}
+    prefixes = tuple(f"docker.io/{one.rpartition(':')[0]}:" for one in current)
+    return [one for one in present if one.startswith(prefixes) and one not in kept]
+
+
+def given_images(environment: Mapping[str, str]) -> Mapping[str, str]:
+    """Answer the references that SPECFLEET_IMAGE_OPERATOR and its like name; the chart's defaults hold for others."""
+    named = {name: environment.get(f"SPECFLEET_IMAGE_{name.upper()}", "") for name in RECIPES}
+    return {name: one for name, one in named.items() if one}
