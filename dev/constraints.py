@@ -39,7 +39,9 @@ def closure(wanted: Iterable[Requirement]) -> dict[str, str]:
         for text in package.requires or ():
             needed = Requirement(text)
             extras = requirement.extras or {""}
-            if needed.marker is None or any(needed.marker.evaluate({"extra": extra}) for extra in extras | {""}):
+            if needed.marker is None or any(
+                needed.marker.evaluate({"extra": extra}) for extra in extras | {""}
+            ):
                 queue.append(needed)
     return found
 
@@ -62,7 +64,9 @@ def main() -> None:
     }
     everything = [*project["dependencies"], *(text for texts in extras.values() for text in texts)]
     files = {REPOSITORY / "constraints.txt": everything}
-    files |= {REPOSITORY / "dev" / "images" / "requirements" / f"{name}.txt": texts for name, texts in parts.items()}
+    files |= {
+        REPOSITORY / "dev" / "images" / "requirements" / f"{name}.txt": texts for name, texts in parts.items()
+    }
     for path, texts in files.items():
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(render(closure(map(Requirement, texts))), encoding="utf-8")

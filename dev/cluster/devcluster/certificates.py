@@ -56,7 +56,18 @@ def make_certificates(folder: Path, wanted: Sequence[Identity]) -> None:
     usage = ["-addext", "keyUsage=critical,keyCertSign,digitalSignature"]
     names = ["-subj", "/CN=specfleet-cluster", "-days", DAYS]
     run(["openssl", "req", "-x509", *NEW_KEY, *names, *usage, "-keyout", authority_key, "-out", authority])
-    run(["openssl", "genpkey", "-algorithm", "EC", "-pkeyopt", "ec_paramgen_curve:P-256", "-out", folder / "sa.key"])
+    run(
+        [
+            "openssl",
+            "genpkey",
+            "-algorithm",
+            "EC",
+            "-pkeyopt",
+            "ec_paramgen_curve:P-256",
+            "-out",
+            folder / "sa.key",
+        ]
+    )
     run(["openssl", "pkey", "-in", folder / "sa.key", "-pubout", "-out", folder / "sa.pub"])
     for identity in wanted:
         extensions = ["-addext", "basicConstraints=critical,CA:false"]

@@ -6,12 +6,14 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from devcluster.api import ApiServer
+from devcluster.builder import Builder
 from devcluster.configuration import registry_url
 from devcluster.errors import ClusterError
 from devcluster.pause import CTR
-from devcluster.recipes import outdated
+from devcluster.recipes import Recipe, outdated
 from devcluster.sandbox import Sandbox
 from devcluster.settings import Ranges, Settings
+from devcluster.shell import say
 
 PODS = "/api/v1/namespaces/kube-system/pods"
 # The torch image: reading, unpacking and writing 4 GB on a busy disk.
@@ -27,6 +29,23 @@ def registry_host(ranges: Ranges) -> str:
 def present(sandbox: Sandbox) -> list[str]:
     """Answer the names of the runtime's images."""
     return sandbox.run([*CTR, "images", "list", "--quiet"]).split()
+
+
+def provide(
+    settings: Settings, sandbox: Sandbox, ranges: Ranges, recipes: Sequence[Recipe]
+) -> dict[str, str]:
+    """Build these images and have the cluster hold them; answer their references."""
+    builder = Builder(settings)
+    references: dict[str, str] = {}
+    for recipe in recipes:
+        started = time.monotonic()
+        image = builder.build(recipe)
+        built = time.monotonic()
+        builder.push(recipe, image, registry_host(ranges))
+        load(settings, sandbox, ranges, [image])
+        say(f"{image}: build {built - started:.1f} s, load {time.monotonic() - built:.1f} s")
+        references[recipe.name] = image
+    return references
 
 
 def load(settings: Settings, sandbox: Sandbox, ranges: Ranges, images: Sequence[str]) -> None:

@@ -47,6 +47,7 @@ class LocalCluster:
             if record is not None and self._repair(record, plan(self.settings, record.ranges, kube)):
                 return
             self._down(record)
+            say(f"start local cluster {self.settings.name}")
             ranges = free_ranges(host_networks())
             self._create(Record(ranges.slot), plan(self.settings, ranges, kube))
 
@@ -102,7 +103,9 @@ class LocalCluster:
         server = record.ranges.dns_service
         name = "kubernetes.default.svc.cluster.local"
         sandbox.wait(
-            lambda: probes.resolve(name, server) == record.ranges.api_service, "cluster DNS", CONTROL_PLANE_SECONDS
+            lambda: probes.resolve(name, server) == record.ranges.api_service,
+            "cluster DNS",
+            CONTROL_PLANE_SECONDS,
         )
         registry = configuration.registry_url(record.ranges)
         sandbox.wait(lambda: probes.answers(f"{registry}/v2/"), "image registry", 10.0)
@@ -135,12 +138,16 @@ class LocalCluster:
         sandbox = Sandbox(self.settings, record)
         states = {name: "running" if sandbox.is_alive(name) else "ended" for name in record.processes}
         api = ApiServer(self.settings, record.ranges)
-        states["node"] = "ready" if probes.is_ready_node(api.get(f"/api/v1/nodes/{self.settings.name}")) else "not ready"
+        states["node"] = (
+            "ready" if probes.is_ready_node(api.get(f"/api/v1/nodes/{self.settings.name}")) else "not ready"
+        )
         return states
 
     def sandbox(self) -> tuple[Sandbox, Ranges]:
         """Answer the running cluster's inside. Raises ClusterError when there is none."""
         record = read_record(self._record_path)
         if record is None:
-            raise ClusterError(f"local cluster {self.settings.name} does not run; start it with `make cluster`")
+            raise ClusterError(
+                f"local cluster {self.settings.name} does not run; start it with `make cluster`"
+            )
         return Sandbox(self.settings, record), record.ranges

@@ -31,7 +31,9 @@ POLICY = Path("/usr/sbin/policy-rc.d")
 def missing_packages(wanted: Mapping[str, str]) -> list[str]:
     """Answer the packages whose program or file is not on this machine."""
     path = f"{os.environ.get('PATH', '')}:{SYSTEM_FOLDERS}"
-    return sorted({package for program, package in wanted.items() if shutil.which(program, path=path) is None})
+    return sorted(
+        {package for program, package in wanted.items() if shutil.which(program, path=path) is None}
+    )
 
 
 def install(wanted: Mapping[str, str]) -> None:

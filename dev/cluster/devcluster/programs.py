@@ -152,4 +152,3 @@ def _kubelet(settings: Settings, ranges: Ranges, kube: Path) -> Sequence[str]:
         # Not a loopback address, or `kubectl logs`, `exec` and `port-forward` fail.
         f"--node-ip={ranges.node}",
     ]
-

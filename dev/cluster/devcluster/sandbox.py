@@ -116,7 +116,9 @@ class Sandbox:
                 if not self.is_alive(name):
                     raise ClusterError(f"{name} ended while waiting for {what}; {self._last_words(name)}")
             if time.monotonic() > deadline:
-                words = "\n".join(self._last_words(name, 5) for name in self._record.processes if name != HOLDER)
+                words = "\n".join(
+                    self._last_words(name, 5) for name in self._record.processes if name != HOLDER
+                )
                 raise ClusterError(f"no {what} after {limit_seconds:.0f} s\n{words}")
             time.sleep(0.1)
 

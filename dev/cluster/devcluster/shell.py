@@ -36,7 +36,13 @@ def run(
     try:
         if log is None:
             done = subprocess.run(
-                command, env=environment, cwd=folder, input=input_text, capture_output=True, text=True, check=False
+                command,
+                env=environment,
+                cwd=folder,
+                input=input_text,
+                capture_output=True,
+                text=True,
+                check=False,
             )
             said = done.stderr or done.stdout
         else:
@@ -51,5 +57,7 @@ def run(
         raise ClusterError(f"program {command[0]!r} is not installed") from error
     if done.returncode != 0:
         where = f" (whole log: {log})" if log else ""
-        raise ClusterError(f"`{' '.join(command)}` failed with status {done.returncode}{where}:\n{tail(said)}")
+        raise ClusterError(
+            f"`{' '.join(command)}` failed with status {done.returncode}{where}:\n{tail(said)}"
+        )
     return done.stdout or ""

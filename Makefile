@@ -1,0 +1,36 @@
+# `make help` lists the targets. VENV names the environment (made when it is absent), PYTHON the interpreter to make
+# it with; VENV=/path/of/an/environment uses one that has everything already.
+VENV ?= .venv
+PYTHON ?= python3
+IMAGES ?=
+
+CLUSTER = $(VENV)/bin/python dev/cluster/cluster.py
+READY = $(VENV)/.specfleet-ready
+
+.DEFAULT_GOAL := help
+.PHONY: help venv constraints cluster cluster-delete images
+
+help:  ## list the targets
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
+
+venv: $(READY)  ## make the Python environment
+	@echo "venv: $(VENV) is ready"
+
+$(READY): pyproject.toml constraints.txt
+	@echo "venv: install the project and its pinned packages into $(VENV)"
+	@test -x $(VENV)/bin/python || $(PYTHON) -m venv $(VENV)
+	@$(VENV)/bin/python -m pip install --quiet --constraint constraints.txt --editable '.[dev,engine]'
+	@touch $@
+
+constraints:  ## renew the pinned versions from the environment
+	@$(VENV)/bin/python dev/constraints.py
+	@echo "constraints: written"
+
+cluster: $(READY)  ## provide a Kubernetes cluster
+	@kubeconfig=$$($(CLUSTER) up) && echo "cluster: ready; kubeconfig $$kubeconfig"
+
+cluster-delete: $(READY)  ## remove the cluster and everything it left on the host
+	@$(CLUSTER) down && echo "cluster-delete: done"
+
+images: cluster  ## build the images (all, or IMAGES="operator simulated") and load them
+	@references=$$($(CLUSTER) build $(IMAGES)) && echo "images: loaded; references in $$references"
