@@ -2,9 +2,10 @@
 
     python dev/constraints.py
 
-Run it in an environment with `.[dev,engine]` installed and the versions wanted. `constraints.txt` holds everything
-that pyproject.toml asks for, directly or through another package. The lists below dev/images/requirements/ are the
-parts of it for one image layer each, so that a layer changes only when a version in it changes.
+Run it in an environment with `.[dev,engine]` installed and the versions wanted. `constraints.txt` holds
+everything that pyproject.toml asks for, directly or through another package. The lists below
+dev/images/requirements/ are the parts of it for one image layer each, so that a layer changes only when a
+version in it changes.
 """
 
 import re

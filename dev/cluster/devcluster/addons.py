@@ -8,7 +8,7 @@ Object = Mapping[str, object]
 
 
 def dns_objects(ranges: Ranges) -> Sequence[tuple[str, Object]]:
-    """Answer the API path and body of each object that lets CoreDNS, a program of the node, serve the cluster."""
+    """Answer API path and body of each object that lets CoreDNS, a program of the node, serve the cluster."""
     ports = [
         {"name": "dns", "port": 53, "protocol": "UDP"},
         {"name": "dns-tcp", "port": 53, "protocol": "TCP"},

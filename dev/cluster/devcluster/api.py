@@ -1,4 +1,4 @@
-"""The few requests that the tool itself sends to the cluster's API server, with the administrator's certificate."""
+"""The few requests that the tool itself sends to the cluster's API server, as its administrator."""
 
 import http.client
 import json

@@ -1,14 +1,14 @@
 """The Kubernetes programs: one Go binary, built from source once and kept in the cache.
 
-Its key is the hash of the seed's sources. SPECFLEET_KUBE_BINARY_XZ may name an xz-compressed build of the same seed,
-which saves a machine's first, cold build of a quarter of an hour.
+Its key is the hash of the seed's sources. SPECFLEET_KUBE_BINARY_XZ may name an xz-compressed build of the
+same seed, which saves a machine's first, cold build of a quarter of an hour.
 """
 
 import hashlib
 import os
 import shutil
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from devcluster.errors import ClusterError
@@ -43,7 +43,7 @@ def seed(settings: Settings) -> Path:
 
 
 def kube_folder(settings: Settings) -> Path:
-    """Provide the folder with one link per Kubernetes program, all to the one binary; build it when it is absent."""
+    """Provide the folder with a link per program, all to the one binary, which is built when absent."""
     sources = seed(settings)
     key = source_key([sources / name for name in SOURCES])
     folder = settings.cache / "kube" / f"{KUBERNETES_VERSION}-{key}"
@@ -94,7 +94,7 @@ def go_build(sources: Path, package: str, target: Path) -> None:
         )
     flags = f"-s -w -X k8s.io/component-base/version.gitVersion={KUBERNETES_VERSION}"
     started = time.monotonic()
-    command = ["go", "build", "-trimpath", "-buildvcs=false", "-ldflags", flags, "-o", target, package]
+    command = ["go", "build", "-trimpath", "-buildvcs=false", "-ldflags", flags, "-o", str(target), package]
     run(command, environment={**os.environ, "CGO_ENABLED": "0"}, folder=sources)
     say(f"built {target.name.split('.')[0]} in {time.monotonic() - started:.0f} s")
 
@@ -103,7 +103,7 @@ def tools_folder(settings: Settings) -> Path:
     """Provide one folder with kubectl and helm: those on PATH, else built from the seed's modules."""
     folder = settings.cache / "bin"
     folder.mkdir(parents=True, exist_ok=True)
-    makers = {"kubectl": _kubectl, "helm": lambda settings: kube_folder(settings) / "helm"}
+    makers: Mapping[str, Callable[[Settings], Path]] = {"kubectl": _kubectl, "helm": _helm}
     for program, make in makers.items():
         found = _outside(program, folder)
         target = Path(found) if found else make(settings)
@@ -119,6 +119,10 @@ def _outside(program: str, folder: Path) -> str | None:
         part for part in os.environ.get("PATH", "").split(os.pathsep) if Path(part) != folder
     )
     return shutil.which(program, path=path)
+
+
+def _helm(settings: Settings) -> Path:
+    return kube_folder(settings) / "helm"
 
 
 def _kubectl(settings: Settings) -> Path:

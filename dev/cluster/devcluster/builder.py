@@ -1,4 +1,4 @@
-"""Build the project's images with buildah, in a store of the cache folder, on a base that debootstrap makes."""
+"""Build the project's images with buildah, in a store of the cache folder, on a base by debootstrap."""
 
 import os
 import shutil
@@ -32,7 +32,7 @@ class Builder:
 
     def _buildah(self, *arguments: str | Path, log: Path | None = None) -> str:
         # A mount namespace of its own: buildah leaves its store mounted onto itself.
-        command = ["unshare", "--mount", "buildah", "--root", self._folder / "storage"]
+        command: list[str | Path] = ["unshare", "--mount", "buildah", "--root", self._folder / "storage"]
         command += ["--runroot", self._folder / "run", "--storage-driver", "overlay", *arguments]
         scratch = self._folder / "tmp"
         scratch.mkdir(parents=True, exist_ok=True)
@@ -87,7 +87,7 @@ class Builder:
         yield program.parent, repository_folder / "dev" / "images" / f"{recipe.name}.Dockerfile"
 
     def _debian_program(self, package: str) -> Path:
-        """Take one program out of its Debian package without installing the package, which starts a service."""
+        """Take one program out of its Debian package; installing the package would start a service."""
         program = self._settings.cache / "debian" / package / package
         if not program.is_file():
             program.parent.mkdir(parents=True, exist_ok=True)
@@ -109,7 +109,7 @@ def model(settings: Settings) -> Path:
 
 @contextmanager
 def pip_secrets() -> Iterator[Sequence[str]]:
-    """Give pip inside a build the host's way to its package index, mounted for that step and stored nowhere."""
+    """Give pip inside a build the host's way to its package index: mounted for a step, stored nowhere."""
     found = subprocess.run(
         [sys.executable, "-m", "pip", "config", "list"], capture_output=True, text=True, check=False
     )

@@ -74,6 +74,15 @@ def make_certificates(folder: Path, wanted: Sequence[Identity]) -> None:
         extensions += ["-addext", "extendedKeyUsage=clientAuth,serverAuth"]
         if identity.server_names:
             extensions += ["-addext", f"subjectAltName={','.join(identity.server_names)}"]
-        command = ["openssl", "req", "-x509", *NEW_KEY, "-CA", authority, "-CAkey", authority_key]
+        command: list[str | Path] = [
+            "openssl",
+            "req",
+            "-x509",
+            *NEW_KEY,
+            "-CA",
+            authority,
+            "-CAkey",
+            authority_key,
+        ]
         command += ["-subj", identity.subject, "-days", DAYS, *extensions]
         run([*command, "-keyout", folder / f"{identity.name}.key", "-out", folder / f"{identity.name}.crt"])

@@ -1,6 +1,6 @@
 """The cgroups of one cluster: the kernel's own record of every process that descends from it.
 
-Daemons live in one child, pods in another that the kubelet makes. Both are ended by what the kernel lists there, so
+Daemons live in one child, pods in another that the kubelet makes. Both are ended by what the kernel lists, so
 nothing that a container started can be missed and nothing else can be hit.
 """
 
@@ -52,8 +52,18 @@ def processes(name: str) -> Iterator[int]:
             continue
 
 
-def end_processes(name: str, limit_seconds: float = 30.0) -> None:
-    """Kill until no process is left. Raises ClusterError when one stays."""
+def has_any(prefix: str) -> bool:
+    """Say whether a cgroup whose name starts so exists."""
+    return any(tracking_hierarchy().glob(f"{prefix}*"))
+
+
+def end(name: str) -> None:
+    """End every process of the cluster and remove its cgroups; nothing happens without any."""
+    _kill(name)
+    _remove(name)
+
+
+def _kill(name: str, limit_seconds: float = 30.0) -> None:
     deadline = time.monotonic() + limit_seconds
     while found := list(processes(name)):
         if time.monotonic() > deadline:
@@ -66,8 +76,8 @@ def end_processes(name: str, limit_seconds: float = 30.0) -> None:
         time.sleep(0.05)
 
 
-def remove(name: str, limit_seconds: float = 10.0) -> None:
-    """Remove the cluster's cgroups from every tree; a tree lets go of its last process with a short delay."""
+def _remove(name: str, limit_seconds: float = 10.0) -> None:
+    # A tree lets go of its last process with a short delay.
     deadline = time.monotonic() + limit_seconds
     for tree in hierarchies():
         for folder in sorted((tree / name).glob("**/"), reverse=True):

@@ -1,4 +1,4 @@
-"""Which cluster this machine uses: a given one, kind, or the local one. Makefile, tests and demo all ask here."""
+"""Which cluster this machine uses: a given one, kind, or the local one. Whatever needs one asks here."""
 
 import os
 import shutil

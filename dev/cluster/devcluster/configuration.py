@@ -17,7 +17,7 @@ def configuration_files(settings: Settings, ranges: Ranges) -> Mapping[str, str]
         "containerd.toml": containerd(settings),
         "cni/10-specfleet.conflist": json.dumps(pod_network(ranges), indent=1),
         # Images are named as on any cluster; the names without a host are looked up in the node's registry.
-        "registry-hosts/docker.io/hosts.toml": f'[host."{registry_url(ranges)}"]\ncapabilities = ["pull", "resolve"]\n',
+        "registry-hosts/docker.io/hosts.toml": registry_hosts(ranges),
         "registry.yaml": json.dumps(registry(settings, ranges), indent=1),
         "kubelet.yaml": json.dumps(kubelet(settings, ranges), indent=1),
         "Corefile": corefile(settings),
@@ -31,6 +31,11 @@ def configuration_files(settings: Settings, ranges: Ranges) -> Mapping[str, str]
 def registry_url(ranges: Ranges) -> str:
     """The image registry on the node's address, which only this host and the pods reach."""
     return f"http://{ranges.node}:{REGISTRY_PORT}"
+
+
+def registry_hosts(ranges: Ranges) -> str:
+    """Where the runtime asks for images whose name has no host."""
+    return f'[host."{registry_url(ranges)}"]\ncapabilities = ["pull", "resolve"]\n'
 
 
 def server(ranges: Ranges) -> str:
@@ -68,8 +73,8 @@ version = 2
 root = "/var/lib/containerd"
 state = "/run/containerd"
 disabled_plugins = ["io.containerd.snapshotter.v1.aufs", "io.containerd.snapshotter.v1.btrfs",
-  "io.containerd.snapshotter.v1.devmapper", "io.containerd.snapshotter.v1.zfs", "io.containerd.tracing.processor.v1.otlp",
-  "io.containerd.internal.v1.tracing"]
+  "io.containerd.snapshotter.v1.devmapper", "io.containerd.snapshotter.v1.zfs",
+  "io.containerd.tracing.processor.v1.otlp", "io.containerd.internal.v1.tracing"]
 
 [grpc]
   address = "{RUNTIME_SOCKET}"
@@ -100,7 +105,7 @@ disabled_plugins = ["io.containerd.snapshotter.v1.aufs", "io.containerd.snapshot
 
 
 def pod_network(ranges: Ranges) -> Mapping[str, object]:
-    """A routed link per pod. A bridge would need the br_netfilter module for Services between pods of one node."""
+    """A routed link per pod. A bridge would need br_netfilter for Services between pods of one node."""
     addresses = {
         "type": "host-local",
         "ranges": [[{"subnet": ranges.pods}]],

@@ -7,7 +7,7 @@ import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-from devcluster import addons, binaries, certificates, configuration, packages, pause, probes
+from devcluster import addons, binaries, certificates, cgroups, configuration, packages, pause, probes
 from devcluster.api import ApiServer
 from devcluster.errors import ClusterError
 from devcluster.programs import Plan, Program, plan
@@ -30,9 +30,8 @@ class LocalCluster:
     @contextmanager
     def _locked(self) -> Iterator[None]:
         """Let one tool at a time change any cluster: they share address slots and host folders."""
-        clusters = self.settings.state.parent
-        clusters.mkdir(parents=True, exist_ok=True)
-        with (clusters / ".lock").open("w") as lock:
+        self.settings.cache.mkdir(parents=True, exist_ok=True)
+        with (self.settings.cache / "cluster.lock").open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             yield
 
@@ -124,7 +123,10 @@ class LocalCluster:
                 shutil.rmtree(self.settings.store, ignore_errors=True)
 
     def _down(self, record: Record | None) -> None:
-        if record is not None:
+        if record is None:
+            # A state folder removed by hand must not leave its processes for ever.
+            cgroups.end(self.settings.cgroup)
+        else:
             Sandbox(self.settings, record).destroy()
         shutil.rmtree(self.settings.run, ignore_errors=True)
         self.settings.kubeconfig.unlink(missing_ok=True)

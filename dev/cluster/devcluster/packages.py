@@ -43,8 +43,8 @@ def install(wanted: Mapping[str, str]) -> None:
         return
     if os.geteuid() != 0 or shutil.which("apt-get") is None:
         raise ClusterError(
-            f"these Debian packages are missing: {' '.join(missing)}. Install them, or run as root on Debian or "
-            "Ubuntu so that this tool can, or use kind or SPECFLEET_KUBECONFIG"
+            f"these Debian packages are missing: {' '.join(missing)}. Install them, or run as root on Debian "
+            "or Ubuntu so that this tool can, or use kind or SPECFLEET_KUBECONFIG"
         )
     say(f"install Debian packages: {' '.join(missing)}")
     _apt_install(missing)
@@ -53,7 +53,7 @@ def install(wanted: Mapping[str, str]) -> None:
 def _apt_install(packages: Iterable[str]) -> None:
     environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
     run(["apt-get", "update", "-q"], environment=environment)
-    # Packages such as docker-registry start a service of the host on installation; exit status 101 forbids it.
+    # Packages such as docker-registry start a service when they are installed; exit status 101 forbids it.
     ours = not POLICY.exists()
     if ours:
         POLICY.write_text("#!/bin/sh\nexit 101\n", encoding="utf-8")

@@ -1,4 +1,4 @@
-"""The image of every pod's first container: a static program that waits, made here because no registry is at hand."""
+"""The image of every pod's first container: a static program that waits, made here without any registry."""
 
 import hashlib
 import io

@@ -9,7 +9,7 @@ TAG_DIGITS = 12
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """One image: its name, and the Dockerfile's target that makes it (none: a Dockerfile of the local cluster)."""
+    """One image: its name, and the target of the Dockerfile (none: a file of the local cluster makes it)."""
 
     name: str
     target: str | None
@@ -45,6 +45,6 @@ def outdated(present: list[str], current: list[str]) -> list[str]:
 
 
 def given_images(environment: Mapping[str, str]) -> Mapping[str, str]:
-    """Answer the references that SPECFLEET_IMAGE_OPERATOR and its like name; the chart's defaults hold for others."""
+    """Answer what SPECFLEET_IMAGE_OPERATOR and its like name; the chart's defaults hold for the others."""
     named = {name: environment.get(f"SPECFLEET_IMAGE_{name.upper()}", "") for name in RECIPES}
     return {name: one for name, one in named.items() if one}

@@ -10,7 +10,7 @@ from devcluster.settings import Ranges
 
 @dataclass(frozen=True, slots=True)
 class Process:
-    """A started process. Its start time, in clock ticks since boot, tells it from a later one with the same id."""
+    """A started process. Its start, in clock ticks since boot, tells it from a later one with the same id."""
 
     pid: int
     start_ticks: int
@@ -27,18 +27,17 @@ def start_ticks(pid: int) -> int | None:
         content = Path(f"/proc/{pid}/stat").read_text(encoding="ascii", errors="replace")
     except OSError:
         return None
-    # The second field is the name in parentheses, which may hold anything; field 3 is the state, 22 the start.
+    # Field 2 is the name in parentheses, which may hold anything; 3 is the state, 22 the start.
     fields = content.rpartition(")")[2].split()
     return None if fields[0] in {"Z", "X"} else int(fields[19])
 
 
 @dataclass(slots=True)
 class Record:
-    """One cluster's life: its address slot, what it was made from, its processes, and the host folders made for it."""
+    """One cluster's life: its address slot, what it was made from, and its processes."""
 
     slot: int
     fingerprint: str = ""
-    host_folders: list[str] = field(default_factory=list)
     processes: dict[str, Process] = field(default_factory=dict)
 
     @property
@@ -52,7 +51,6 @@ def write_record(path: Path, record: Record) -> None:
     content: Mapping[str, object] = {
         "slot": record.slot,
         "fingerprint": record.fingerprint,
-        "hostFolders": record.host_folders,
         "processes": {name: [found.pid, found.start_ticks] for name, found in record.processes.items()},
     }
     partial = path.with_suffix(".new")
@@ -69,6 +67,5 @@ def read_record(path: Path) -> Record | None:
     return Record(
         slot=content["slot"],
         fingerprint=content["fingerprint"],
-        host_folders=content["hostFolders"],
         processes={name: Process(pid, ticks) for name, (pid, ticks) in content["processes"].items()},
     )

@@ -1,7 +1,7 @@
 """The namespaces that keep a cluster off the host, and the processes inside them.
 
-One process holds a network and a mount namespace; every program of the cluster enters both. When the last of them
-has ended the kernel takes down bridges, links, iptables rules, routes and mounts by itself.
+One process holds a network and a mount namespace; every program of the cluster enters both. When the last of
+them has ended the kernel takes down bridges, links, iptables rules, routes and mounts by itself.
 """
 
 import json
@@ -16,7 +16,7 @@ from devcluster import cgroups
 from devcluster.errors import ClusterError
 from devcluster.packages import SYSTEM_FOLDERS
 from devcluster.record import Process, Record, start_ticks
-from devcluster.settings import Ranges, Settings
+from devcluster.settings import CGROUP_PREFIX, Ranges, Settings
 from devcluster.shell import run, tail
 
 HOLDER = "sandbox"
@@ -43,9 +43,7 @@ class Sandbox:
         settings = self._settings
         for target, source in settings.binds.items():
             source.mkdir(parents=True, exist_ok=True)
-            if not Path(target).is_dir():
-                Path(target).mkdir(parents=True)
-                self._record.host_folders.append(target)
+            Path(target).mkdir(parents=True, exist_ok=True)
         ready = settings.run / "sandbox-ready"
         binds = [f"mount --bind '{source}' {target}" for target, source in settings.binds.items()]
         steps = ["set -e", "mount --make-rshared /", *binds, f"touch '{ready}'", "exec sleep infinity"]
@@ -64,9 +62,9 @@ class Sandbox:
             "ip link set lo up",
             f"ip address add {ranges.node}/30 dev eth0",
             "ip link set eth0 up",
-            # Never taken: iptables turns Service addresses into pods' before. Without any route the kernel refuses.
+            # Never taken: iptables turns Service addresses into pods'. Without it the kernel refuses.
             f"ip route add {ranges.services} via {ranges.host}",
-            "sysctl -q -w net.ipv4.ip_forward=1",
+            "echo 1 > /proc/sys/net/ipv4/ip_forward",
         ]
         self.run(["sh", "-ec", "; ".join(inside)])
         for network in (ranges.pods, ranges.services):
@@ -135,14 +133,15 @@ class Sandbox:
         deadline = time.monotonic() + 3.0
         while any(map(self.is_alive, STOPPED_GENTLY)) and time.monotonic() < deadline:
             time.sleep(0.05)
-        cgroups.end_processes(self._settings.cgroup)
-        cgroups.remove(self._settings.cgroup)
+        cgroups.end(self._settings.cgroup)
         self._record.processes.clear()
         link = Path("/sys/class/net") / self._record.ranges.host_interface
         while link.exists():
             # The namespace goes with its last process, but not at once; deleting one end of the link is.
             subprocess.run(["ip", "link", "delete", link.name], capture_output=True, check=False)
             time.sleep(0.02)
-        for folder in self._record.host_folders:
-            if Path(folder).is_dir() and not any(Path(folder).iterdir()):
-                Path(folder).rmdir()
+        # Removing a folder takes away what another cluster has mounted on it in its own namespace.
+        if not cgroups.has_any(CGROUP_PREFIX):
+            for folder in map(Path, self._settings.binds):
+                if folder.is_dir() and not any(folder.iterdir()):
+                    folder.rmdir()

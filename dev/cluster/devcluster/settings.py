@@ -10,13 +10,14 @@ from devcluster.errors import ClusterError
 
 KUBERNETES_VERSION = "v1.35.4"
 DEFAULT_NAME = "specfleet"
+CGROUP_PREFIX = "specfleet-cluster-"
 # The address of a /16 per slot must not run into the Service range of the next slot, hence three.
 SLOTS = range(3)
 
 
 @dataclass(frozen=True, slots=True)
 class Ranges:
-    """The addresses of one cluster. Each slot is disjoint from the others, so that clusters can stand side by side."""
+    """The addresses of one cluster. Slots are disjoint, so that clusters can stand side by side."""
 
     slot: int
 
@@ -104,7 +105,7 @@ class Settings:
 
     @property
     def store(self) -> Path:
-        """Images: the registry's and the runtime's. Kept by `down`, so that the next `up` need not copy them."""
+        """Images: the registry's and the runtime's. `down` keeps them, so that `up` need not copy them."""
         return self.state / "images"
 
     @property
@@ -120,14 +121,14 @@ class Settings:
     @property
     def cgroup(self) -> str:
         """The cgroup below which every process of the cluster lives, in each hierarchy."""
-        return f"specfleet-cluster-{self.name}"
+        return f"{CGROUP_PREFIX}{self.name}"
 
     @property
     def binds(self) -> dict[str, Path]:
         """Folders that the cluster's mount namespace sees in place of the host's.
 
-        Some of these paths are compiled into kubelet, containerd and its shims; the binds keep a container runtime
-        or a kubelet of the host untouched, and socket paths short.
+        Some of these paths are compiled into kubelet, containerd and its shims; the binds keep a container
+        runtime or a kubelet of the host untouched, and socket paths short.
         """
         return {
             "/run/containerd": self.run / "containerd",

@@ -26,38 +26,31 @@ def run(
     environment: Mapping[str, str] | None = None,
     folder: Path | None = None,
     log: Path | None = None,
-    input_text: str | None = None,
 ) -> str:
-    """Run a command to its end and answer its stdout; with ``log`` both streams go to that file instead.
+    """Run a command to its end and answer its stdout; with ``log`` both streams are kept in that file too.
 
     Raises ClusterError with the command, its exit status and the tail of what it said.
     """
     command = [str(word) for word in argv]
     try:
-        if log is None:
-            done = subprocess.run(
-                command,
-                env=environment,
-                cwd=folder,
-                input=input_text,
-                capture_output=True,
-                text=True,
-                check=False,
-            )
-            said = done.stderr or done.stdout
-        else:
-            log.parent.mkdir(parents=True, exist_ok=True)
-            with log.open("w", encoding="utf-8") as stream:
-                done = subprocess.run(
-                    command, env=environment, cwd=folder, stdout=stream, stderr=stream, text=True, check=False,
-                    stdin=subprocess.DEVNULL,
-                )  # fmt: skip
-            said = log.read_text(encoding="utf-8", errors="replace")
+        done = subprocess.run(
+            command,
+            env=environment,
+            cwd=folder,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            check=False,
+        )
     except FileNotFoundError as error:
         raise ClusterError(f"program {command[0]!r} is not installed") from error
+    if log is not None:
+        log.parent.mkdir(parents=True, exist_ok=True)
+        log.write_text(f"{done.stdout}\n{done.stderr}", encoding="utf-8")
     if done.returncode != 0:
         where = f" (whole log: {log})" if log else ""
         raise ClusterError(
-            f"`{' '.join(command)}` failed with status {done.returncode}{where}:\n{tail(said)}"
+            f"`{' '.join(command)}` failed with status {done.returncode}{where}:\n{tail(done.stderr or done.stdout)}"
         )
     return done.stdout or ""
