@@ -25,10 +25,14 @@ Values = Mapping[SeriesKey, float | None]  # None: the value was NaN or infinite
 
 @dataclass(frozen=True, slots=True)
 class Readings:
-    """What one pass read. ``reporting`` are the owned pods with a sample that is not stale."""
+    """What one pass read. ``reporting`` are the owned pods with a sample that is not stale.
+
+    ``versions`` are (fence, version) of the schedule that each of them had in force.
+    """
 
     intervals: tuple[PodInterval, ...]
     reporting: frozenset[PodKey]
+    versions: Mapping[PodKey, tuple[int, int]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +74,8 @@ class FleetSamples:
                 intervals.append(interval)
         for gone in set(self._baselines) - set(owned):
             del self._baselines[gone]
-        return Readings(tuple(intervals), frozenset(reporting))
+        versions = {pod: v for pod in reporting if (v := self._baselines[pod].version) is not None}
+        return Readings(tuple(intervals), frozenset(reporting), versions)
 
     def _difference(self, pod: PodKey, scrape: _Scrape) -> PodInterval | None:
         before = self._baselines.get(pod)

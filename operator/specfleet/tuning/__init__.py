@@ -1,4 +1,6 @@
-"""Samples in, decisions out. Pure: no clock, no client, no environment.
+"""The tuner's rules, pure: what pods did -> what is known -> one decision with its reason.
 
-samples -> estimates -> floors -> decision; memory that must outlive a restart is a plain value.
+`interval.PodInterval` comes in from telemetry, `decide.decide` is the one entry, `memory.Memory` is all that
+lasts from pass to pass. `survival` and `cost` estimate, `optimise` builds the best table, `floors` limits it,
+`probes` says what to try, `verify` watches the engine follow. Source: design/tuning.md.
 """

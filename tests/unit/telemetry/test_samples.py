@@ -139,7 +139,7 @@ def test_p11_absent_is_not_zero() -> None:
 def test_p11_a_missing_pool_reports_nothing() -> None:
     readings = FleetSamples(SCRAPE).advance([[]], [POD], now=10)
 
-    assert readings == Readings((), frozenset())
+    assert readings == Readings((), frozenset(), {})
 
 
 def test_p12_no_ratio_gauge_is_read() -> None:

@@ -1,0 +1,240 @@
+"""One pool, one pass: settings, evidence and memory in, one decision with its reason out. Pure.
+
+Order: what the user orders, then the end of a probe, then doubts about data and actuator, then floors and
+the optimiser, then what to try next. Source: design/tuning.md, sections 7 to 11.
+"""
+
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from specfleet.api.schedule import Document, Table, depth_for
+from specfleet.tuning.bins import bins
+from specfleet.tuning.cost import ENOUGH_STEPS, StepCost
+from specfleet.tuning.decision import Decision, EndProbe, Hold, Probe, Push
+from specfleet.tuning.estimates import Estimates
+from specfleet.tuning.evidence import Evidence, Usable, data_fault, usable
+from specfleet.tuning.floors import WORST_OF_SECONDS
+from specfleet.tuning.learn import forget, learn
+from specfleet.tuning.measure import Figures, figures
+from specfleet.tuning.memory import Memory, ProbeRun
+from specfleet.tuning.move import choose, gain_over_depth_zero, recommended
+from specfleet.tuning.optimise import Situation
+from specfleet.tuning.probes import over, refusal, target
+from specfleet.tuning.rows import changed, written
+from specfleet.tuning.settings import PoolSettings
+from specfleet.tuning.verify import verified
+
+State = Literal["Pending", "Learning", "Active", "SafeHold", "SoftOff"]
+FULL_WINDOW_PASSES = 3  # also what it takes to come back from a data fault
+PROBE_WIDTH = 1.4  # a probe covers that range around the batch in use
+SLOW_PASSES = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Advice:
+    """What Recommend shows: the table it would push, and ln(J_new / J_old) over the load."""
+
+    table: Table
+    gain: float
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """``gain``: J of the table in force over J of depth 0, less 1, at the load in use."""
+
+    decision: Decision
+    memory: Memory
+    state: State
+    figures: Figures | None = None
+    data_fault: Hold | None = None
+    advice: Advice | None = None
+    gain: float | None = None
+
+
+def decide(settings: PoolSettings, evidence: Evidence, memory: Memory, now: float) -> Outcome:
+    """Decide for one pool. ``now`` is seconds since the epoch."""
+    document = evidence.document
+    if document is None:
+        return Outcome(Hold("NoSchedule", "there is no schedule yet"), memory, "Pending")
+    if len(evidence.fingerprints) == 1 and memory.fingerprint not in evidence.fingerprints:
+        memory = forget(memory, next(iter(evidence.fingerprints)))
+    used = usable(evidence)
+    memory, fault = _take_in(settings, evidence, memory, used, document, now)
+    situation = _situation(settings, memory, document)
+    estimates = _estimates(memory, now)
+    decision = _decide(settings, evidence, memory, fault, _Known(document, situation, estimates), now)
+    memory = _after(memory, decision, situation.table, now)
+    advice = None
+    if settings.tuning.mode == "Recommend" and estimates is not None and fault is None:
+        advice = Advice(*recommended(estimates, situation))
+    return Outcome(
+        decision=decision,
+        memory=memory,
+        state=_state(evidence, memory, fault, situation),
+        figures=figures(evidence, used, memory),
+        data_fault=fault,
+        advice=advice,
+        gain=gain_over_depth_zero(estimates, situation) if estimates is not None else None,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    document: Document
+    situation: Situation
+    estimates: Estimates | None
+
+
+def _take_in(
+    settings: PoolSettings, evidence: Evidence, memory: Memory, used: Usable, document: Document, now: float
+) -> tuple[Memory, Hold | None]:
+    if not evidence.expected:
+        return replace(memory, good_passes=0, faulty=False, seen_at=now), None
+    recent = tuple(drop for drop in memory.dropped if now - drop[0] < WORST_OF_SECONDS)
+    total = used.dropped + len(used.intervals)
+    memory = replace(memory, dropped=(*recent, (now, used.dropped, total)))
+    fault = data_fault(evidence, memory.dropped)
+    if fault is not None:
+        return replace(memory, good_passes=0, faulty=True), fault
+    all_bins = bins(settings.max_requests)
+    memory = learn(memory, used, evidence, settings, all_bins, now)
+    memory = verified(memory, used, document, settings)
+    if used.intervals:
+        good = memory.good_passes + 1
+        memory = replace(memory, good_passes=good, faulty=memory.faulty and good < FULL_WINDOW_PASSES)
+    return memory, None
+
+
+def _situation(settings: PoolSettings, memory: Memory, document: Document) -> Situation:
+    table = memory.probe.back_to if memory.probe else document.table
+    return Situation(table, bins(settings.max_requests), memory.load, settings.candidates)
+
+
+def _estimates(memory: Memory, now: float) -> Estimates | None:
+    if not memory.windows:
+        return None
+    throughput = memory.slow_passes >= SLOW_PASSES
+    return Estimates(memory.survival, StepCost(memory.windows, now), throughput)
+
+
+def _decide(
+    settings: PoolSettings, evidence: Evidence, memory: Memory, fault: Hold | None, known: _Known, now: float
+) -> Decision:
+    ordered = _ordered(settings, memory, known.document)
+    if ordered is not None:
+        return ordered
+    if memory.probe is not None:
+        if fault is not None or not evidence.expected:
+            memory = replace(memory, probe=replace(memory.probe, steps=0.0))
+        ended = over(memory, settings, now)
+        if ended is None:
+            return Hold("Probing", f"a probe of depth {memory.probe.depth if memory.probe else 0} is running")
+        move = None if fault or _doubt(settings, evidence, memory) else choose(settings, memory, known, now)
+        return move if isinstance(move, Push) else EndProbe(known.situation.table, ended)
+    doubt = fault or _doubt(settings, evidence, memory)
+    if doubt is not None:
+        return doubt
+    if settings.tuning.mode == "Observe":
+        return Hold("ModeObserve", "mode Observe measures and changes nothing")
+    if settings.tuning.mode == "Recommend":
+        return Hold("ModeRecommend", "mode Recommend shows what it would push and changes nothing")
+    move = choose(settings, memory, known, now)
+    if isinstance(move, Push):
+        return move
+    return _probe(settings, memory, known, now) or move
+
+
+def _ordered(settings: PoolSettings, memory: Memory, document: Document) -> Decision | None:
+    """What the user orders comes first and needs no data."""
+    back = memory.probe.back_to if memory.probe else document.table
+    if settings.tuning.paused:
+        if memory.probe is not None:
+            return EndProbe(back, "tuning is paused")
+        return Hold("Paused", "tuning is paused: the schedule stays as it is")
+    if settings.pin is not None:
+        if settings.pin != document.table:
+            return Push(settings.pin, f"tuning.schedule pins {written(settings.pin)}")
+        return Hold("Pinned", f"tuning.schedule pins {written(settings.pin)}")
+    if any(row.depth > settings.max_depth for row in document.table):
+        clipped = changed(back, settings.max_requests, lambda _, depth: min(depth, settings.max_depth))
+        return Push(clipped, f"depth.max is {settings.max_depth}: engines would refuse a deeper table")
+    if memory.probe is not None and settings.tuning.mode != "Enforce":
+        return EndProbe(back, f"mode {settings.tuning.mode} does not try depths")
+    return None
+
+
+def _doubt(settings: PoolSettings, evidence: Evidence, memory: Memory) -> Hold | None:
+    if settings.max_depth == 0:
+        return Hold("NoProposer", "method none: there is no depth to tune")
+    if not evidence.expected:
+        return Hold("NoPods", "no pod is ready")
+    if len(evidence.fingerprints) > 1:
+        return Hold("Rollout", "a rollout is running: pods of two configurations are not compared")
+    if memory.good_passes < FULL_WINDOW_PASSES:
+        return Hold("FirstWindow", f"waits for {FULL_WINDOW_PASSES} intervals of whole data")
+    if memory.fault is not None:
+        return Hold("PushFault", f"{memory.fault.reason}: {memory.fault.message}")
+    return None
+
+
+def _probe(settings: PoolSettings, memory: Memory, known: _Known, now: float) -> Decision | None:
+    if known.estimates is None or memory.batch is None or not _moving(memory, now):
+        return None
+    if refusal(memory, now) is not None:
+        return None
+    chosen = target(memory, known.estimates, known.situation, settings, now)
+    if chosen is None:
+        return None
+    first, last = int(memory.batch / PROBE_WIDTH), memory.batch * PROBE_WIDTH + 1
+    table = changed(
+        known.situation.table,
+        settings.max_requests,
+        lambda running, depth: chosen.depth if first <= running <= last else depth,
+    )
+    if table == known.situation.table:
+        return None
+    return Probe(table, chosen.depth, chosen.reason)
+
+
+def _moving(memory: Memory, now: float) -> bool:
+    return any(window.at == now for window in memory.windows)
+
+
+def _after(memory: Memory, decision: Decision, table: Table, now: float) -> Memory:
+    match decision:
+        case Push():
+            return replace(
+                memory,
+                pushes=(*memory.pushes, now),
+                probe=None,
+                probed_at=now if memory.probe else memory.probed_at,
+                written_at=now,
+                ineffective_passes=0,
+            )
+        case Probe(depth=depth):
+            return replace(memory, written_at=now, ineffective_passes=0, probe=ProbeRun(depth, now, table))
+        case EndProbe():
+            return replace(memory, probe=None, probed_at=now, written_at=now, ineffective_passes=0)
+        case Hold():
+            return memory
+
+
+def _state(evidence: Evidence, memory: Memory, fault: Hold | None, situation: Situation) -> State:
+    if not evidence.expected:
+        return "Pending"
+    if fault is not None or memory.faulty:
+        return "SafeHold"
+    if memory.good_passes == 0 and not memory.windows:
+        return "Pending"
+    if all(row.depth == 0 for row in situation.table):
+        return "SoftOff"
+    return "Active" if _learnt(memory, situation) else "Learning"
+
+
+def _learnt(memory: Memory, situation: Situation) -> bool:
+    """Depth 0 and the depth in use have been measured at the batch in use."""
+    if memory.batch is None or not memory.windows:
+        return False
+    cost = StepCost(memory.windows, memory.seen_at or 0.0)
+    current = depth_for(situation.table, max(1, round(memory.batch)))
+    return all(cost.steps_near(memory.batch, depth) >= ENOUGH_STEPS for depth in (0, current))

@@ -1,0 +1,38 @@
+"""The objective: tokens per second of one request at a batch and a depth, J = E_k / T(B, k).
+
+Source: design/tuning.md, section 6. The baseline of this release is depth 0, measured on the same pods.
+"""
+
+from dataclasses import dataclass
+
+from specfleet.tuning.cost import ENOUGH_STEPS, StepCost
+from specfleet.tuning.survival import Survival
+
+# At depth 0 nothing is drafted, so a return of easy text would go unseen: soft-off must win by that much.
+BLINDNESS = 0.02
+
+
+@dataclass(frozen=True, slots=True)
+class Estimates:
+    """What is known now. ``throughput``: requests queue, so nothing but J counts."""
+
+    survival: Survival
+    cost: StepCost
+    throughput: bool = False
+
+    def measured(self, batch: float, depth: int) -> bool:
+        """Say whether a depth has been tried near this batch, and its acceptance is still known."""
+        return self.survival.known(depth) and self.cost.steps_near(batch, depth) >= ENOUGH_STEPS
+
+    def seconds(self, batch: float, depth: int) -> float:
+        """T(B, k) with the drafts that such a depth brings."""
+        return self.cost.seconds(batch, batch * (1.0 + self.survival.drafts_per_step(depth)), depth)
+
+    def rate(self, batch: float, depth: int) -> float:
+        """J(k | B) as expected: for figures and gains."""
+        return self.survival.tokens_per_step(depth) / self.seconds(batch, depth)
+
+    def score(self, batch: float, depth: int) -> float:
+        """J(k | B) for choosing: deeper drafts at their 20 % quantile, depth 0 less its blindness."""
+        score = self.survival.cautious_tokens_per_step(depth) / self.seconds(batch, depth)
+        return score / (1.0 + BLINDNESS) if depth == 0 and not self.throughput else score

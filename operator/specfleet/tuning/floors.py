@@ -1,0 +1,77 @@
+"""Safety floors: limits that come before the optimiser and only ever lower depths.
+
+Source: design/tuning.md, section 10.1 (KV headroom, preemptions, queue).
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from specfleet.api.objectives import EffectiveObjectives
+from specfleet.api.schedule import Table
+from specfleet.tuning.rows import changed
+
+WORST_OF_SECONDS = 300.0
+NO_PROBE_HEADROOM = 0.15
+
+
+@dataclass(frozen=True, slots=True)
+class Pressure:
+    """One pass: free share of KV of the fullest pod, preempted requests, slow queue."""
+
+    at: float
+    headroom: float | None
+    preemptions: float
+
+
+@dataclass(frozen=True, slots=True)
+class Floor:
+    """Depths are at most ``depth`` from ``from_requests`` upwards."""
+
+    depth: int
+    from_requests: int
+    reason: str
+
+    def applied(self, table: Table, max_requests: int) -> Table:
+        first = min(self.from_requests, max_requests)
+        return changed(
+            table, max_requests, lambda running, depth: min(depth, self.depth) if running >= first else depth
+        )
+
+
+def worst_headroom(recent: Sequence[Pressure]) -> float | None:
+    """Give the least headroom of the last minutes; None: nobody said."""
+    return min((one.headroom for one in recent if one.headroom is not None), default=None)
+
+
+def preempted(recent: Sequence[Pressure]) -> float:
+    return sum(one.preemptions for one in recent)
+
+
+def floor(objectives: EffectiveObjectives, recent: Sequence[Pressure], batch: float) -> Floor | None:
+    """Give the floor that holds now at and above the current batch; None: no danger."""
+    headroom, least = worst_headroom(recent), objectives.kv_headroom_share
+    first = max(1, int(batch))
+    if headroom is not None and headroom < least / 2:
+        return Floor(
+            0,
+            first,
+            f"KV headroom {headroom:.0%} is under half of {least:.0%}: depth 0 from {first} requests",
+        )
+    if headroom is not None and headroom < least:
+        return Floor(
+            1, first, f"KV headroom {headroom:.0%} is under {least:.0%}: depth <= 1 from {first} requests"
+        )
+    if count := preempted(recent):
+        return Floor(1, first, f"{count:.0f} preemptions within 5 min: depth <= 1 from {first} requests")
+    return None
+
+
+def queue_is_slow(
+    objectives: EffectiveObjectives, delay: float | None, waiting: float, completions_per_second: float
+) -> bool:
+    """Say whether requests wait longer than they may. A stuck queue records no delays, so its length counts."""
+    limit = objectives.queue_delay_seconds
+    if limit is not None and delay is not None and delay > limit:
+        return True
+    first_token = objectives.time_to_first_token_seconds
+    return first_token is not None and waiting > max(1.0, 2.0 * completions_per_second * first_token)

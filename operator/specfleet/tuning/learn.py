@@ -1,0 +1,120 @@
+"""From the intervals of one pass to a new memory. Nothing here decides."""
+
+from dataclasses import replace
+
+from specfleet.api.schedule import depth_for
+from specfleet.tuning.bins import Bin, bin_of
+from specfleet.tuning.cost import MIN_STEPS, Window, remember
+from specfleet.tuning.evidence import Evidence, Usable
+from specfleet.tuning.floors import WORST_OF_SECONDS, Pressure, queue_is_slow
+from specfleet.tuning.interval import Counts
+from specfleet.tuning.jump import JumpWatch
+from specfleet.tuning.memory import HOUR, Memory
+from specfleet.tuning.settings import PoolSettings
+from specfleet.tuning.survival import Survival
+
+# Short: acceptance is that of the traffic now, and says nothing about loads of half an hour ago.
+LOAD_HALF_LIFE_SECONDS = 30.0
+
+
+def learn(
+    memory: Memory,
+    used: Usable,
+    evidence: Evidence,
+    settings: PoolSettings,
+    bins: tuple[Bin, ...],
+    now: float,
+) -> Memory:
+    """Take in one pass with whole data."""
+    elapsed = max(0.0, now - memory.seen_at) if memory.seen_at is not None else 0.0
+    traffic = used.counts.all_sequence_steps > 0
+    memory = replace(
+        memory,
+        seen_at=now,
+        survival=memory.survival.forgotten(elapsed, traffic),
+        load={i: s * 0.5 ** (elapsed / LOAD_HALF_LIFE_SECONDS) for i, s in memory.load.items()},
+        pushes=tuple(at for at in memory.pushes if now - at < HOUR),
+    )
+    memory = _pressures(memory, used, settings, now)
+    if traffic:
+        memory = _acceptance(memory, used.counts, now)
+        memory = _windows(memory, used.counts, evidence, bins, now)
+    return memory
+
+
+def _acceptance(memory: Memory, counts: Counts, now: float) -> Memory:
+    fresh = Survival().plus(counts)
+    watch, jumped = memory.jump.after(fresh.accepted.get(1, 0.0), fresh.reached.get(1, 0.0))
+    if jumped:
+        return replace(memory, survival=fresh, jump=watch, jumped_at=now, load={})
+    return replace(memory, survival=memory.survival.plus(counts), jump=watch)
+
+
+def _windows(memory: Memory, counts: Counts, evidence: Evidence, bins: tuple[Bin, ...], now: float) -> Memory:
+    windows, load, probe = memory.windows, dict(memory.load), memory.probe
+    for depth, steps in counts.steps.items():
+        sequences, seconds = counts.sequence_steps.get(depth, 0.0), counts.step_seconds.get(depth, 0.0)
+        if steps < MIN_STEPS or sequences < steps or seconds <= 0.0:
+            continue
+        batch = sequences / steps
+        window = Window(
+            at=now,
+            depth=depth,
+            batch=batch,
+            tokens=batch * (1.0 + _drafts(counts, depth)),
+            seconds=seconds / steps,
+            steps=steps,
+        )
+        table = evidence.document.table if evidence.document else ()
+        in_use = bool(table) and memory.probe is None and depth_for(table, round(batch)) == depth
+        windows = remember(windows, window, shift_others=in_use)
+        index = bin_of(batch, bins)
+        load[index] = load.get(index, 0.0) + seconds
+        if probe is not None and depth == probe.depth:
+            probe = replace(probe, steps=probe.steps + steps)
+    mean_batch = counts.all_sequence_steps / counts.all_steps if counts.all_steps > 0 else memory.batch
+    return replace(memory, windows=windows, load=load, probe=probe, batch=mean_batch)
+
+
+def _drafts(counts: Counts, depth: int) -> float:
+    """Drafted tokens of one sequence in one step at a depth, as far as this interval tells."""
+    total = 0.0
+    for position in range(1, depth + 1):
+        reached = sum(n for deeper, n in counts.sequence_steps.items() if deeper >= position)
+        total += min(1.0, counts.draft_positions.get(position, 0.0) / reached) if reached > 0 else 0.0
+    return total
+
+
+def _pressures(memory: Memory, used: Usable, settings: PoolSettings, now: float) -> Memory:
+    usages = [interval.kv_usage for interval in used.intervals if interval.kv_usage is not None]
+    waiting = sum(interval.waiting or 0.0 for interval in used.intervals)
+    if not used.intervals:
+        return memory
+    counts = [interval.counts for interval in used.intervals]
+    pressure = Pressure(
+        at=now,
+        headroom=1.0 - max(usages) if usages else None,
+        preemptions=sum(one.preemptions or 0.0 for one in counts),
+    )
+    queued = sum(one.queued_requests or 0.0 for one in counts)
+    delay = sum(one.queue_seconds or 0.0 for one in counts) / queued if queued > 0 else None
+    rate = sum((i.counts.completions or 0.0) / i.seconds for i in used.intervals)
+    slow = queue_is_slow(settings.objectives, delay, waiting, rate)
+    recent = tuple(one for one in memory.pressures if now - one.at < WORST_OF_SECONDS)
+    return replace(
+        memory,
+        pressures=(*recent, pressure),
+        queue_since=(memory.queue_since or now) if waiting > 0 else None,
+        slow_passes=memory.slow_passes + 1 if slow else 0,
+    )
+
+
+def forget(memory: Memory, fingerprint: str) -> Memory:
+    """Start a new baseline: another model, engine or hardware makes every measurement void."""
+    return Memory(
+        fingerprint=fingerprint,
+        pushes=memory.pushes,
+        probe=memory.probe,
+        written_at=memory.written_at,
+        jump=JumpWatch(),
+    )

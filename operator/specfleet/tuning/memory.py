@@ -1,0 +1,86 @@
+"""All that the tuner remembers of a pool: a value that every pass replaces, written as JSON at decisions."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Literal
+
+from pydantic import TypeAdapter, ValidationError
+
+from specfleet.api.schedule import Table
+from specfleet.tuning.cost import Windows
+from specfleet.tuning.floors import Pressure
+from specfleet.tuning.jump import JumpWatch
+from specfleet.tuning.survival import Survival
+
+HOUR = 3600.0
+
+
+@dataclass(frozen=True, slots=True)
+class ProbeRun:
+    """A probe in force since ``started``; ``back_to`` is the table to return to."""
+
+    depth: int
+    started: float
+    back_to: Table
+    steps: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class PushFault:
+    """Why pushes cannot be trusted: they stop until the engines follow again."""
+
+    reason: Literal["ScheduleNotApplied", "ScheduleNotEffective"]
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """``load``: seconds of decode steps by bin index, forgotten with a half-life of 30 s.
+
+    ``good_passes`` counts passes with whole data since the start or the last fault. ``write_at`` is when the
+    last table was written, ``ineffective_passes`` how often the engines' depths did not fit it.
+    """
+
+    fingerprint: str = ""
+    seen_at: float | None = None
+    survival: Survival = field(default_factory=Survival)
+    jump: JumpWatch = field(default_factory=JumpWatch)
+    jumped_at: float | None = None
+    windows: Windows = ()
+    load: Mapping[int, float] = field(default_factory=dict)
+    batch: float | None = None
+    pressures: tuple[Pressure, ...] = ()
+    queue_since: float | None = None
+    slow_passes: int = 0
+    good_passes: int = 0
+    faulty: bool = False
+    dropped: tuple[tuple[float, int, int], ...] = ()
+    pushes: tuple[float, ...] = ()
+    probe: ProbeRun | None = None
+    probed_at: float | None = None
+    written_at: float | None = None
+    ineffective_passes: int = 0
+    fault: PushFault | None = None
+
+    def pushes_within_hour(self, now: float) -> int:
+        return sum(1 for at in self.pushes if now - at < HOUR)
+
+
+_JSON = TypeAdapter(Memory)
+
+
+def to_json(memory: Memory) -> str:
+    """Write a memory for the pool's tuning ConfigMap."""
+    return _JSON.dump_json(memory).decode()
+
+
+def from_json(text: str) -> Memory | None:
+    """Read a memory back, without the count of good passes: a new process waits for a full window.
+
+    None: the text is from another release or was changed by hand; the pool is learnt again.
+    """
+    try:
+        memory = _JSON.validate_json(text)
+    except ValidationError:
+        return None
+    return replace(memory, good_passes=0)

@@ -1,0 +1,118 @@
+"""Whether to push: floors, the best table, and the rules that keep pushes rare.
+
+Source: design/tuning.md, sections 7 and 10.1.
+"""
+
+import math
+from typing import Protocol
+
+from specfleet.api.schedule import Table, depth_for
+from specfleet.tuning.decision import Hold, Push
+from specfleet.tuning.estimates import Estimates
+from specfleet.tuning.floors import floor
+from specfleet.tuning.memory import Memory
+from specfleet.tuning.optimise import Situation, best_table, gain
+from specfleet.tuning.rows import written
+from specfleet.tuning.settings import PoolSettings
+
+LEAST_GAIN = 0.01
+# The scarcer the pushes that are left in this hour, the more one must bring.
+GAIN_WHEN_SCARCE = 0.07
+GAIN_FOR_LAST = 0.08
+
+
+class Known(Protocol):
+    @property
+    def situation(self) -> Situation: ...
+    @property
+    def estimates(self) -> Estimates | None: ...
+
+
+def choose(settings: PoolSettings, memory: Memory, known: Known, now: float) -> Push | Hold:
+    """Push the best table if it is worth it, or say why the one in force stays."""
+    estimates, situation = known.estimates, known.situation
+    if estimates is None or memory.batch is None:
+        return Hold("NoTraffic", "nothing has been decoded yet")
+    used, most = memory.pushes_within_hour(now), settings.tuning.max_pushes_per_hour
+    limit = floor(settings.objectives, memory.pressures, memory.batch)
+    if limit is not None:
+        lowered = limit.applied(situation.table, settings.max_requests)
+        if lowered != situation.table:
+            if used >= most:
+                return Hold("PushLimit", f"{used} pushes within an hour, {most} are allowed; {limit.reason}")
+            return Push(lowered, limit.reason)
+    table = best_table(estimates, situation)
+    if limit is not None:
+        table = limit.applied(table, settings.max_requests)
+    promise = gain(estimates, situation, table)
+    if promise <= LEAST_GAIN:
+        return Hold("Settled", _settled(estimates, situation, memory.batch))
+    if (wait := _cool_down(settings, memory, now)) > 0.0:
+        return Hold("CoolDown", f"{written(table)} promises {promise:+.1%}, in {wait:.0f} s")
+    needed = _needed(used, most)
+    if promise < needed:
+        return Hold(
+            "PushLimit",
+            f"{written(table)} promises {promise:+.1%}; push {used + 1} of {most} needs {needed:.1%}",
+        )
+    return Push(table, _why(estimates, situation, table, promise))
+
+
+def _cool_down(settings: PoolSettings, memory: Memory, now: float) -> float:
+    last = max(memory.pushes, default=None)
+    if last is None or (memory.jumped_at is not None and memory.jumped_at >= last):
+        return 0.0
+    return last + settings.pace.push_cooldown_seconds - now
+
+
+def _needed(used: int, most: int) -> float:
+    if used >= most:
+        return math.inf
+    if used == most - 1 and most > 1:
+        return GAIN_FOR_LAST
+    return LEAST_GAIN + (GAIN_WHEN_SCARCE - LEAST_GAIN) * (used / most) ** 2
+
+
+def _why(estimates: Estimates, situation: Situation, table: Table, promise: float) -> str:
+    """Name the numbers at the most loaded bin that changes."""
+    moved = [
+        (weight, one)
+        for weight, one in zip(situation.weights(), situation.bins, strict=True)
+        if depth_for(table, one.last) != depth_for(situation.table, one.last)
+    ]
+    _, one = max(moved, key=lambda item: item[0])
+    before, after = depth_for(situation.table, one.last), depth_for(table, one.last)
+    return (
+        f"depth {before} -> {after} at {one.first}-{one.last} running requests: "
+        f"{_numbers(estimates, one.middle, before)} against {_numbers(estimates, one.middle, after)}, "
+        f"{promise:+.1%} over the load; table {written(table)}"
+    )
+
+
+def _numbers(estimates: Estimates, batch: float, depth: int) -> str:
+    tokens, seconds = estimates.survival.tokens_per_step(depth), estimates.seconds(batch, depth)
+    return f"E_{depth} {tokens:.2f} in {1000 * seconds:.1f} ms"
+
+
+def _settled(estimates: Estimates, situation: Situation, batch: float) -> str:
+    depth = depth_for(situation.table, max(1, round(batch)))
+    return f"depth {depth} stays at {batch:.1f} running requests: {_numbers(estimates, batch, depth)}"
+
+
+def recommended(estimates: Estimates, situation: Situation) -> tuple[Table, float]:
+    """Give the table that would be pushed, untried depths by the model, and its expected gain."""
+    table = best_table(estimates, situation, extrapolate=True)
+    return table, gain(estimates, situation, table)
+
+
+def gain_over_depth_zero(estimates: Estimates, situation: Situation) -> float | None:
+    """J of the table in force over measured depth 0 at the load in use, less 1; None: not measured."""
+    total = 0.0
+    weights = 0.0
+    for weight, one in zip(situation.weights(), situation.bins, strict=True):
+        depth = depth_for(situation.table, one.last)
+        both = (estimates.measured(one.middle, depth), estimates.measured(one.middle, 0))
+        if weight >= 0.05 and all(both):
+            total += weight * math.log(estimates.rate(one.middle, depth) / estimates.rate(one.middle, 0))
+            weights += weight
+    return math.expm1(total / weights) if weights > 0.0 else None

@@ -1,0 +1,130 @@
+"""What to try next: short probes of one depth on the loads in use.
+
+Untried depths and depth 0 are learnt that way; the decision is then made by the rules of `optimise`.
+Source: design/tuning.md, section 8, with three rules of our own:
+
+* After a jump of acceptance the next probe comes at once and goes straight to the deepest depth that was
+  measured here before: its cost is known, only its acceptance is open.
+* From depth 0 the first step is the shallowest depth. It shows whether acceptance has come back.
+* A queue that has stood for two minutes is the pool's normal state, and completed requests per second is
+  what a probe measures there. To refuse probes would freeze a wrong depth for ever, so they go on, while KV
+  headroom and preemptions allow. A fresh queue is a burst: nothing is tried in it.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from specfleet.api.schedule import depth_for
+from specfleet.tuning.cost import ENOUGH_STEPS
+from specfleet.tuning.estimates import Estimates
+from specfleet.tuning.floors import NO_PROBE_HEADROOM, preempted, worst_headroom
+from specfleet.tuning.memory import Memory
+from specfleet.tuning.optimise import Situation
+from specfleet.tuning.settings import PoolSettings
+
+STANDING_QUEUE_SECONDS = 120.0
+WORTHLESS = 0.75  # a depth that is expected to lose more is not tried again while that holds
+CLOSE = 0.98
+CHEAP = 0.9
+MAX_SCRAPES = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    depth: int
+    reason: str
+
+
+def over(memory: Memory, settings: PoolSettings, now: float) -> str | None:
+    """Say why the probe in force ends now; None: it goes on."""
+    probe = memory.probe
+    if probe is None:
+        return None
+    seconds = now - probe.started
+    if seconds >= settings.pace.probe_seconds and probe.steps >= ENOUGH_STEPS:
+        return f"depth {probe.depth} was measured over {probe.steps:.0f} steps"
+    if seconds >= settings.pace.probe_seconds + MAX_SCRAPES * settings.scrape_seconds:
+        return f"time is up after {probe.steps:.0f} steps at depth {probe.depth}"
+    return None
+
+
+def refusal(memory: Memory, now: float) -> str | None:
+    """Say why nothing may be tried now."""
+    headroom = worst_headroom(memory.pressures)
+    if headroom is not None and headroom < NO_PROBE_HEADROOM:
+        return f"no probe with KV headroom {headroom:.0%}"
+    if preempted(memory.pressures):
+        return "no probe after preemptions"
+    if memory.queue_since is not None and now - memory.queue_since < STANDING_QUEUE_SECONDS:
+        return "no probe in a fresh queue"
+    return None
+
+
+def target(
+    memory: Memory, estimates: Estimates, situation: Situation, settings: PoolSettings, now: float
+) -> Target | None:
+    """Choose the depth to try at the batch in use; None: nothing is due."""
+    batch = memory.batch
+    if batch is None:
+        return None
+    current = depth_for(situation.table, max(1, round(batch)))
+    jumped = memory.jumped_at is not None and memory.jumped_at > (memory.probed_at or 0.0)
+    deeper = _deeper(estimates, batch, current, settings.candidates, jumped)
+    waited = now - memory.probed_at if memory.probed_at is not None else float("inf")
+    if jumped and deeper is not None:
+        return Target(deeper, f"acceptance has jumped: depth {deeper} is tried at once")
+    wishes = [
+        depth
+        for depth in (deeper, 0 if current else None, _below(current, settings.candidates))
+        if depth is not None
+    ]
+    due: list[tuple[float, int]] = []
+    for depth in dict.fromkeys(wishes):
+        last = estimates.cost.last_measured(batch, depth)
+        known = estimates.cost.steps_near(batch, depth) >= ENOUGH_STEPS
+        # At depth 0 nothing is drafted: only a probe can see that acceptance has come back.
+        unsure = not known or (current == 0 and _cheap(estimates, batch, depth))
+        pace = (
+            settings.pace.probe_unknown_interval_seconds
+            if unsure
+            else settings.pace.probe_known_interval_seconds
+        )
+        age = now - last if last is not None and known else float("inf")
+        if waited >= pace and age >= pace and (not known or _worth(estimates, batch, depth, current)):
+            due.append((-age, depth))
+    if not due:
+        return None
+    depth = min(due, key=lambda item: item[0])[1]
+    return Target(depth, f"depth {depth} at {batch:.1f} running requests is not known well enough")
+
+
+def _cheap(estimates: Estimates, batch: float, depth: int) -> bool:
+    return estimates.rate(batch, depth) >= CHEAP * estimates.rate(batch, 0)
+
+
+def _worth(estimates: Estimates, batch: float, depth: int, current: int) -> bool:
+    if depth == 0 or current == 0:
+        return True
+    return estimates.rate(batch, depth) >= WORTHLESS * estimates.rate(batch, current)
+
+
+def _below(current: int, candidates: Sequence[int]) -> int | None:
+    return max((depth for depth in candidates if 0 < depth < current), default=None)
+
+
+def _deeper(
+    estimates: Estimates, batch: float, current: int, candidates: Sequence[int], jumped: bool
+) -> int | None:
+    """Give the next deeper depth to try: one notch over what is as good as the depth in use."""
+    above = [depth for depth in candidates if depth > current]
+    if not above:
+        return None
+    tried = [d for d in above if estimates.cost.steps_near(batch, d) >= ENOUGH_STEPS]
+    if jumped and tried and current > 0:
+        return max(tried)
+    for depth in above:
+        if depth not in tried or not estimates.survival.known(depth):
+            return depth
+        if estimates.rate(batch, depth) < CLOSE * estimates.rate(batch, current):
+            return depth
+    return above[-1]

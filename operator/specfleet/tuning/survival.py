@@ -1,0 +1,102 @@
+"""Survival: how many drafted tokens come and are accepted in one decode step, by position.
+
+Counts are divided by the decode steps that were allowed to reach a position, so that a drafter that often
+proposes nothing (n-gram) is not taken for a good one (trap E4), and depths may differ from row to row.
+Source: design/tuning.md, section 4; the exact denominators replace its correction eta.
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from specfleet.tuning.interval import Counts
+
+HALF_LIFE_SECONDS = 120.0
+IDLE_HALF_LIFE_SECONDS = 600.0  # without traffic nothing is learnt; it is forgotten within half an hour
+DESIGN_EFFECT = 2.0  # drafts of one request are correlated
+QUANTILE = 0.84  # the 20 % quantile of a normal distribution, in standard deviations
+MIN_SEQUENCE_STEPS = 60.0
+EXTRAPOLATION = 0.95  # a deeper position is accepted at most that often relative to the one before
+
+
+@dataclass(frozen=True, slots=True)
+class Survival:
+    """Forgotten sums by position (from 1): steps of a sequence at that depth or deeper, drafted, accepted."""
+
+    reached: Mapping[int, float] = field(default_factory=dict)
+    drafted: Mapping[int, float] = field(default_factory=dict)
+    accepted: Mapping[int, float] = field(default_factory=dict)
+
+    def forgotten(self, seconds: float, traffic: bool) -> "Survival":
+        """Let everything fade by the time that has passed."""
+        factor = 0.5 ** (seconds / (HALF_LIFE_SECONDS if traffic else IDLE_HALF_LIFE_SECONDS))
+        return Survival(
+            *(
+                {i: v * factor for i, v in part.items()}
+                for part in (self.reached, self.drafted, self.accepted)
+            )
+        )
+
+    def plus(self, counts: Counts) -> "Survival":
+        """Add one interval, pooled over pods."""
+        deepest = max(counts.sequence_steps, default=0)
+        reached = {
+            i: sum(n for depth, n in counts.sequence_steps.items() if depth >= i)
+            for i in range(1, deepest + 1)
+        }
+        return Survival(
+            _sum(self.reached, reached),
+            _sum(self.drafted, counts.draft_positions),
+            _sum(self.accepted, counts.accepted_positions),
+        )
+
+    def known(self, depth: int) -> bool:
+        """Say whether every position up to ``depth`` has been seen often enough."""
+        return all(self.reached.get(i, 0.0) >= MIN_SEQUENCE_STEPS for i in range(1, depth + 1))
+
+    def accepted_share(self, position: int) -> float:
+        """Accepted tokens at a position per decode step that could reach it; extrapolated if unseen."""
+        return self._share(self.accepted, position, 0.5)
+
+    def drafted_share(self, position: int) -> float:
+        """Drafted tokens at a position per decode step that could reach it; extrapolated if unseen."""
+        return self._share(self.drafted, position, 1.0)
+
+    def tokens_per_step(self, depth: int) -> float:
+        """E_k, bonus token included."""
+        return 1.0 + sum(self.accepted_share(i) for i in range(1, depth + 1))
+
+    def cautious_tokens_per_step(self, depth: int) -> float:
+        """E_k at its 20 % quantile: what a deeper depth must promise to be chosen."""
+        total = 1.0
+        for i in range(1, depth + 1):
+            share, n = self.accepted_share(i), max(self.reached.get(i, 0.0), 1.0)
+            error = math.sqrt(DESIGN_EFFECT * (share * (1.0 - share) + 1.0 / n) / n)
+            total += max(0.0, share - QUANTILE * error)
+        return total
+
+    def drafts_per_step(self, depth: int) -> float:
+        """Drafted tokens of one sequence in one decode step at a depth."""
+        return sum(self.drafted_share(i) for i in range(1, depth + 1))
+
+    def by_position(self) -> tuple[float, ...]:
+        """S_i = accepted / drafted at each position seen, for status."""
+        return tuple(
+            min(1.0, self.accepted.get(i, 0.0) / self.drafted[i])
+            for i in sorted(self.drafted)
+            if self.drafted[i] >= 1.0
+        )
+
+    def _share(self, part: Mapping[int, float], position: int, unseen: float) -> float:
+        n = self.reached.get(position, 0.0)
+        if n >= MIN_SEQUENCE_STEPS:
+            return min(1.0, part.get(position, 0.0) / n)
+        if position == 1:
+            return unseen
+        before = self._share(part, position - 1, unseen)
+        further = self._share(part, position - 2, unseen) if position > 2 else 1.0
+        return before * min(EXTRAPOLATION, before / further if further > 0 else 0.0)
+
+
+def _sum(one: Mapping[int, float], other: Mapping[int, float]) -> dict[int, float]:
+    return {i: one.get(i, 0.0) + other.get(i, 0.0) for i in sorted(set(one) | set(other))}
