@@ -3,7 +3,7 @@
 from specfleet.api.owned import BUILTIN_FLAGS, COMMON_FLAGS
 from specfleet.api.resource import Spec
 from specfleet.engines.engine import Refusal, Timing
-from specfleet.engines.flags import common_arguments, method_refusals, owned_flag_refusals
+from specfleet.engines.flags import common_arguments, owned_flag_refusals
 
 
 class BuiltinEngine:
@@ -12,17 +12,13 @@ class BuiltinEngine:
     name = "builtin"
     module = "specfleet_engine"
     owned_flags = (*COMMON_FLAGS, *BUILTIN_FLAGS)
-    methods = frozenset({"ngram", "none"})
     # startup: the size of the weights is not known here; 15 minutes read 100 GiB at 120 MiB/s.
     # pre_stop: time for the pod to leave its Services (recipe of kserve/kserve#5496).
     # drain: 2048 tokens at 50 ms take 102 s.
     timing = Timing(startup=900, pre_stop=15, drain=120, teardown=15)
 
     def refusals(self, spec: Spec) -> tuple[Refusal, ...]:
-        return (
-            *method_refusals(self.name, self.methods, spec),
-            *owned_flag_refusals(self.owned_flags, spec.engine.extra_args),
-        )
+        return owned_flag_refusals(self.owned_flags, spec.engine.extra_args)
 
     def arguments(
         self, spec: Spec, *, served_name: str, model_path: str | None, schedule_file: str
@@ -31,6 +27,6 @@ class BuiltinEngine:
             raise ValueError("engine builtin needs model.uri: write file:///path or pvc://claim/path")
         return (
             *("--model", model_path),
-            *common_arguments(spec, served_name=served_name, schedule_file=schedule_file),
+            *common_arguments(spec, self.timing, served_name=served_name, schedule_file=schedule_file),
             *("--dtype", spec.engine.dtype),
         )

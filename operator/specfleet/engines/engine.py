@@ -61,10 +61,6 @@ class Engine(Protocol):
         """Flags that `arguments` writes, and that nobody else may."""
 
     @property
-    def methods(self) -> frozenset[str]:
-        """Speculation methods that it can run."""
-
-    @property
     def timing(self) -> Timing:
         """What probes and the grace period are sized from."""
 

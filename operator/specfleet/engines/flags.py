@@ -1,14 +1,14 @@
 """Flags that every engine of ours understands, and the check that nobody else sets them."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from specfleet.api.resource import NgramSpec, Spec
-from specfleet.engines.engine import Refusal
+from specfleet.engines.engine import Refusal, Timing
 
 HTTP_PORT = 8000
 
 
-def common_arguments(spec: Spec, *, served_name: str, schedule_file: str) -> tuple[str, ...]:
+def common_arguments(spec: Spec, timing: Timing, *, served_name: str, schedule_file: str) -> tuple[str, ...]:
     """Write the flags that are the same for every engine of ours, in a fixed order."""
     return (
         *("--served-model-name", served_name),
@@ -20,6 +20,7 @@ def common_arguments(spec: Spec, *, served_name: str, schedule_file: str) -> tup
         *_method(spec),
         *("--max-model-len", str(spec.engine.max_model_len)),
         *("--max-num-seqs", str(spec.engine.max_num_seqs)),
+        *("--drain-seconds", str(timing.drain)),
     )
 
 
@@ -32,15 +33,6 @@ def _method(spec: Spec) -> tuple[str, ...]:
         *("--ngram-min-match", str(ngram.min_match)),
         *("--ngram-max-match", str(ngram.max_match)),
     )
-
-
-def method_refusals(engine: str, methods: Iterable[str], spec: Spec) -> tuple[Refusal, ...]:
-    """Refuse a method that the engine cannot run."""
-    if spec.speculation.method in methods:
-        return ()
-    allowed = ", ".join(sorted(methods))
-    message = f"speculation.method: engine {engine} has no {spec.speculation.method}: write one of {allowed}"
-    return (Refusal("MethodNotSupported", message),)
 
 
 def owned_flag_refusals(owned: Sequence[str], extra_args: Sequence[str]) -> tuple[Refusal, ...]:

@@ -4,7 +4,7 @@ from specfleet.api.duration import seconds
 from specfleet.api.owned import COMMON_FLAGS, SIMULATED_FLAGS
 from specfleet.api.resource import SimulatedSpec, Spec
 from specfleet.engines.engine import Refusal, Timing
-from specfleet.engines.flags import common_arguments, method_refusals, owned_flag_refusals
+from specfleet.engines.flags import common_arguments, owned_flag_refusals
 
 
 class SimulatedEngine:
@@ -13,15 +13,11 @@ class SimulatedEngine:
     name = "simulated"
     module = "specfleet_simulated"
     owned_flags = (*COMMON_FLAGS, *SIMULATED_FLAGS)
-    methods = frozenset({"ngram", "none"})
     # startup: two busy cores start 20 of them in about a minute. drain: 2048 tokens at 20 ms take 41 s.
     timing = Timing(startup=180, pre_stop=5, drain=60, teardown=5)
 
     def refusals(self, spec: Spec) -> tuple[Refusal, ...]:
-        return (
-            *method_refusals(self.name, self.methods, spec),
-            *owned_flag_refusals(self.owned_flags, spec.engine.extra_args),
-        )
+        return owned_flag_refusals(self.owned_flags, spec.engine.extra_args)
 
     def arguments(
         self,
@@ -33,7 +29,7 @@ class SimulatedEngine:
     ) -> tuple[str, ...]:
         simulated = spec.engine.simulated or SimulatedSpec()
         return (
-            *common_arguments(spec, served_name=served_name, schedule_file=schedule_file),
+            *common_arguments(spec, self.timing, served_name=served_name, schedule_file=schedule_file),
             *("--repetitive-acceptance-percent", str(simulated.repetitive_acceptance_percent)),
             *("--free-acceptance-percent", str(simulated.free_acceptance_percent)),
             *("--step-milliseconds", f"{seconds(simulated.step_time) * 1000:g}"),

@@ -11,7 +11,7 @@ from specfleet.planning.pod import PORT_NAME
 
 
 def pod_monitor(resource: SpeculativeDeployment, scrape_interval_seconds: float) -> Object:
-    """Render the monitor; the pool's label becomes target label ``specfleet_dev_pool``, which queries need."""
+    """Render the monitor. The pool's label becomes target label ``specfleet_dev_pool``, for queries."""
     interval = f"{round(scrape_interval_seconds * 1000)}ms"
     spec = {
         "selector": {"matchLabels": names.selector(resource.name)},

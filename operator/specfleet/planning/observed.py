@@ -4,7 +4,7 @@ Objects are dicts as the API serves them; planning never changes them.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from specfleet.api.kinds import Kind
@@ -23,16 +23,13 @@ class Observed:
     object of a wanted name (see `plan.wanted_keys`), no matter who owns it.
     ``pods``: the pods with that label. ``pod_monitors_served``: whether the API server knows kind PodMonitor.
     ``fence``: the leader's fence, for the first schedule document of a pool.
-    ``generations``: the generation that each object had in the answer to our last apply, from reconcile's
-    memory; another one now means that somebody changed the object. Empty after a restart.
-    ``full``: apply everything, also what looks unchanged (every few resyncs, to undo drift).
+    ``full``: apply everything, also what carries the right hash: somebody may have changed the rest.
     """
 
     objects: Mapping[ObjectKey, Live]
     pods: tuple[Live, ...]
     pod_monitors_served: bool
     fence: int
-    generations: Mapping[ObjectKey, int] = field(default_factory=dict)
     full: bool = False
 
 

@@ -104,17 +104,15 @@ def _free_shared_objects(
 
 
 def _is_applied(resource: SpeculativeDeployment, wanted: Desired, observed: Observed) -> bool:
-    """Say whether applying would change nothing: same hash and replicas, still ours, untouched since then."""
+    """Say whether applying would change nothing: same hash and replicas, and still ours."""
     live = observed.objects.get(wanted.key)
     if observed.full or live is None or not is_controlled(resource, live):
         return False
     replicas = wanted.body.get("spec", {}).get("replicas")
-    generation = live["metadata"].get("generation")
     return (
         bool(applied_hash(wanted.body))
         and applied_hash(wanted.body) == applied_hash(live)
         and (replicas is None or replicas == live["spec"].get("replicas"))
-        and observed.generations.get(wanted.key, generation) == generation
     )
 
 

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from specfleet.api.kinds import Kind, Object
 from specfleet.engines.engine import Refusal
 from specfleet.planning.observed import ObjectKey
-from specfleet.planning.ownership import WAITING_FOR_DELETION
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,8 +53,3 @@ class Plan:
     removals: tuple[Removal, ...]
     refusals: tuple[Refusal, ...]
     pools: tuple[PoolPlan, ...]
-
-    @property
-    def waits_for_deletion(self) -> bool:
-        """Whether an object has to vanish first; not every kind is watched, so look again soon."""
-        return any(refusal.reason == WAITING_FOR_DELETION for refusal in self.refusals)
