@@ -52,9 +52,8 @@ def down(choice: Choice, settings: Settings, *, images: bool) -> None:
     )
 
 
-def build(choice: Choice, settings: Settings, names: list[str]) -> Path:
-    """Put images into the chosen cluster; write every reference that holds there, and answer the file."""
-    target = settings.repository / "build" / "images.json"
+def build(choice: Choice, settings: Settings, names: list[str], target: Path) -> None:
+    """Put images into the chosen cluster; write every reference that holds there to the target."""
     recipes = [RECIPES[name] for name in names or RECIPES]
     before: dict[str, str] = json.loads(target.read_text(encoding="utf-8")) if target.is_file() else {}
     if choice.kind is Kind.GIVEN:
@@ -66,9 +65,8 @@ def build(choice: Choice, settings: Settings, names: list[str]) -> Path:
         built = provide(settings, sandbox, ranges, recipes)
         there = present(sandbox)
         references = {name: image for name, image in before.items() if f"docker.io/{image}" in there} | built
-    target.parent.mkdir(exist_ok=True)
+    target.parent.mkdir(parents=True, exist_ok=True)
     target.write_text(json.dumps(references, indent=1, sort_keys=True) + "\n", encoding="utf-8")
-    return target
 
 
 def parse(arguments: list[str]) -> argparse.Namespace:
@@ -85,6 +83,7 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     commands.add_parser("bin", help="print a folder with kubectl and helm")
     building = commands.add_parser("build", help="build images and load them; prints the file of references")
     building.add_argument("image", nargs="*", help=f"of {', '.join(RECIPES)}; all by default")
+    building.add_argument("--references", type=Path, help="write there, not to build/images.json")
     given = parser.parse_args(arguments)
     if given.command == "build" and (unknown := set(given.image) - set(RECIPES)):
         parser.error(f"no image {', '.join(sorted(unknown))}; there are {', '.join(RECIPES)}")
@@ -109,7 +108,9 @@ def main(arguments: list[str]) -> int:
             case "bin":
                 print(binaries.tools_folder(settings))
             case "build":
-                print(build(choice, settings, given.image))
+                target = given.references or settings.repository / "build" / "images.json"
+                build(choice, settings, given.image, target)
+                print(target)
     except ClusterError as error:
         print(f"cluster: error: {error}", file=sys.stderr)
         return 1

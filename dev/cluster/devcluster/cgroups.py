@@ -16,10 +16,9 @@ DAEMONS = "daemons"
 
 
 def hierarchies() -> list[Path]:
-    """Answer where the cgroup trees are mounted: one for cgroup v2, one per controller for v1."""
+    """Answer where the cgroup trees are mounted: one for cgroup v2, one per controller for v1, or both."""
     mounts = [line.split() for line in Path("/proc/self/mounts").read_text(encoding="utf-8").splitlines()]
-    controllers = [Path(fields[1]) for fields in mounts if fields[2] == "cgroup"]
-    return controllers or [Path(fields[1]) for fields in mounts if fields[2] == "cgroup2"]
+    return [Path(fields[1]) for fields in mounts if fields[2] in {"cgroup", "cgroup2"}]
 
 
 def tracking_hierarchy() -> Path:

@@ -50,7 +50,6 @@ def run(
         log.write_text(f"{done.stdout}\n{done.stderr}", encoding="utf-8")
     if done.returncode != 0:
         where = f" (whole log: {log})" if log else ""
-        raise ClusterError(
-            f"`{' '.join(command)}` failed with status {done.returncode}{where}:\n{tail(done.stderr or done.stdout)}"
-        )
-    return done.stdout or ""
+        words = tail(done.stderr or done.stdout)
+        raise ClusterError(f"`{' '.join(command)}` failed with status {done.returncode}{where}:\n{words}")
+    return done.stdout
