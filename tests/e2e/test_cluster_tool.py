@@ -19,7 +19,6 @@ import httpx
 import pytest
 from devcluster.choice import Kind, choose_here
 from devcluster.record import Record, read_record
-
 from tests.e2e.support import wait_for
 
 REPOSITORY = Path(__file__).resolve().parents[2]
