@@ -1,0 +1,265 @@
+"""The step loop: the one thread that touches a core.
+
+Requests come in through `submit` and leave as `Output` through the ``deliver`` callback, one batch per step.
+The thread takes what came in, swaps the schedule, picks the depth, lets the core take one step, trims each
+request to its end, counts what users got, and hands it out. A step that raises costs the requests of its
+batch, never the loop.
+"""
+
+import logging
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from specfleet_serving.core import Core, Request, Sampling, SequenceStep, Step, Tokenizer
+from specfleet_serving.follower import ScheduleFollower
+from specfleet_serving.metrics import Delivered, Metrics, Outcome, RequestTimes
+from specfleet_serving.text import Assembler
+
+logger = logging.getLogger(__name__)
+
+# How long an idle loop sleeps before it looks for a new schedule.
+IDLE_SECONDS = 0.25
+WARM_UP_TEXT = "Hello hello hello hello"
+WARM_UP_TOKENS = 8
+WARM_UP_STEPS = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """What a request got from a step. Its last output has ``finish``."""
+
+    request_id: str
+    tokens: tuple[int, ...]
+    text: str
+    finish: Literal["stop", "length", "error"] | None
+
+
+Deliver = Callable[[Sequence[Output]], None]
+
+
+@dataclass(slots=True)
+class _Active:
+    request: Request
+    assembler: Assembler
+    arrived: float
+    admitted: float | None = None
+    first_token: float | None = None
+    last_token: float | None = None
+
+    def times(self) -> RequestTimes:
+        return RequestTimes(
+            self.arrived, self.admitted, self.first_token, self.last_token, self.assembler.count
+        )
+
+
+class StepLoop:
+    """Runs one core. `submit`, `cancel` and the properties may be used from any thread."""
+
+    def __init__(
+        self, core: Core, tokenizer: Tokenizer, follower: ScheduleFollower, metrics: Metrics, deliver: Deliver
+    ) -> None:
+        self._core = core
+        self._tokenizer = tokenizer
+        self._follower = follower
+        self._metrics = metrics
+        self._deliver = deliver
+        self._active: dict[str, _Active] = {}
+        self._inbox: deque[_Active | str] = deque()  # a request to add, or the id of one to forget
+        self._changed = threading.Condition()
+        self._stopping = False
+        self._warm = False
+        self._step_began: float | None = None
+        self._thread = threading.Thread(target=self._run, name="step-loop", daemon=True)
+        self._queued = 0
+
+    def start(self) -> None:
+        """Begin with the warm-up, then serve."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End the loop after the step that runs. What is still active gets an error."""
+        with self._changed:
+            self._stopping = True
+            self._changed.notify()
+        if self._thread.ident is not None:
+            self._thread.join()
+
+    def submit(self, request: Request) -> None:
+        """Queue a request; its outputs come through ``deliver``."""
+        active = _Active(request, Assembler(self._tokenizer, request.sampling), time.monotonic())
+        with self._changed:
+            self._inbox.append(active)
+            self._queued += 1
+            self._changed.notify()
+
+    def cancel(self, request_id: str) -> None:
+        """Forget a request before the next step. One that is done or unknown is fine."""
+        with self._changed:
+            self._inbox.append(request_id)
+            self._changed.notify()
+
+    @property
+    def warm(self) -> bool:
+        """Whether the core has generated tokens since the start."""
+        return self._warm
+
+    @property
+    def alive(self) -> bool:
+        """Whether the thread still runs. False for good after a failed warm-up."""
+        return self._thread.is_alive()
+
+    @property
+    def queued(self) -> int:
+        """How many requests no step has admitted yet."""
+        return self._queued
+
+    @property
+    def stalled_seconds(self) -> float:
+        """How long the step that runs now has been running; 0 between steps."""
+        began = self._step_began
+        return 0.0 if began is None else time.monotonic() - began
+
+    def _run(self) -> None:
+        try:
+            self._warm_up()
+        except Exception:  # a core may fail in any way; the process then says so and ends
+            logger.exception("the model did not answer the warm-up request")
+            return
+        self._warm = True
+        while not self._stopping:
+            self._take_inbox()
+            self._follow_schedule()
+            if not self._active:
+                self._rest()
+            else:
+                self._advance()
+        self._take_inbox()
+        self._fail(list(self._active.values()))
+        self._metrics.count_load(self._core.load())
+
+    def _warm_up(self) -> None:
+        """Let the core generate before anyone waits for it. Nothing of this is counted."""
+        self._metrics.count_schedule(self._follower.in_force)
+        prompt = tuple(
+            self._tokenizer.encode(WARM_UP_TEXT)[: self._core.limits.max_model_len - WARM_UP_TOKENS]
+        )
+        sampling = Sampling(max_tokens=WARM_UP_TOKENS, temperature=0.0, ignore_eos=True)
+        self._core.add(Request("warm-up", prompt, sampling))
+        generated = 0
+        for _ in range(WARM_UP_STEPS):
+            step = self._timed_step(self._follower.depth)
+            generated += sum(len(sequence.tokens) for sequence in step.sequences) if step else 0
+            if generated >= WARM_UP_TOKENS:
+                break
+        self._core.remove("warm-up")
+        if not generated:
+            raise RuntimeError(f"no token in {WARM_UP_STEPS} steps")
+        self._metrics.count_load(self._core.load())
+
+    def _timed_step(self, depth: int) -> Step | None:
+        self._step_began = time.monotonic()
+        try:
+            return self._core.step(depth)
+        finally:
+            self._step_began = None
+
+    def _take_inbox(self) -> None:
+        with self._changed:
+            news = list(self._inbox)
+            self._inbox.clear()
+        for item in news:
+            if isinstance(item, str):
+                if active := self._active.get(item):
+                    self._leave(active, "abort")
+            else:
+                self._active[item.request.id] = item
+                self._core.add(item.request)
+        if news:
+            self._metrics.count_load(self._core.load())
+
+    def _follow_schedule(self) -> None:
+        before = self._follower.in_force
+        self._follower.swap()
+        if self._follower.in_force is not before:
+            self._metrics.count_schedule(self._follower.in_force)
+
+    def _rest(self) -> None:
+        with self._changed:
+            if not self._inbox and not self._stopping:
+                self._changed.wait(IDLE_SECONDS)
+
+    def _advance(self) -> None:
+        began = time.monotonic()
+        try:
+            step = self._timed_step(self._follower.depth_for(self._core.load().decoding))
+            outputs = self._absorb(step, began) if step else []
+        except Exception:
+            # A broken batch must not end the service (reference/engine-faults.md, row 44).
+            logger.exception("a step failed; its requests get an error")
+            admitted = [active for active in self._active.values() if active.admitted is not None]
+            self._fail(admitted or list(self._active.values()))
+        else:
+            self._deliver(outputs)
+            if step is None:
+                self._rest()
+        self._metrics.count_load(self._core.load())
+
+    def _absorb(self, step: Step, began: float) -> list[Output]:
+        now = time.monotonic()
+        for request_id in step.admitted:
+            active = self._active.get(request_id)
+            if active and active.admitted is None:
+                active.admitted = began
+                self._unqueue()
+        delivered: list[Delivered] = []
+        outputs: list[Output] = []
+        finished: list[tuple[_Active, Outcome]] = []
+        for sequence in step.sequences:
+            active = self._active.get(sequence.request_id)
+            if active is None or not sequence.tokens:
+                continue
+            got, output = self._trim(active, sequence, now)
+            delivered.append(got)
+            outputs.append(output)
+            if output.finish:
+                finished.append((active, output.finish))
+        self._metrics.count_step(step, delivered)
+        for active, outcome in finished:
+            self._leave(active, outcome)
+        return outputs
+
+    def _trim(self, active: _Active, sequence: SequenceStep, now: float) -> tuple[Delivered, Output]:
+        room = active.assembler.remaining
+        piece = active.assembler.push(sequence.tokens)
+        # Drafts past the request's end could not be delivered: they count neither as proposed nor as
+        # accepted.
+        reach = len(piece.tokens) if len(piece.tokens) < len(sequence.tokens) else room
+        gap = None if active.last_token is None else now - active.last_token
+        if active.first_token is None:
+            active.first_token = now
+            self._metrics.count_first_token(now - active.arrived)
+        active.last_token = now
+        return (
+            Delivered(len(piece.tokens), min(sequence.drafted, reach), min(sequence.accepted, reach), gap),
+            Output(sequence.request_id, piece.tokens, piece.text, piece.finish),
+        )
+
+    def _leave(self, active: _Active, outcome: Outcome) -> None:
+        self._core.remove(active.request.id)
+        del self._active[active.request.id]
+        if active.admitted is None:
+            self._unqueue()
+        self._metrics.count_finished(outcome, active.times(), time.monotonic())
+
+    def _unqueue(self) -> None:
+        with self._changed:
+            self._queued -= 1
+
+    def _fail(self, lost: Sequence[_Active]) -> None:
+        for active in lost:
+            self._leave(active, "error")
+        self._deliver([Output(active.request.id, (), "", "error") for active in lost])

@@ -1,0 +1,301 @@
+"""Every metric an engine exposes, under vLLM's names and meanings, and specfleet's own.
+
+One `Metrics` per process, with its own registry. All series that can be known are there at 0 from the start:
+an absent counter is "no data" to the operator. Source: design/contracts.md, "Metrics that an engine must
+expose".
+
+Two counts differ from vLLM on purpose. A step that passes the end of its request counts as a draft of the
+part that the user got, so that accepted tokens never exceed generated ones; and the histogram of time per
+output token begins at 0.5 ms.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector, generate_latest
+
+from specfleet_serving.core import Limits, Load, Step
+from specfleet_serving.schedule import Document, Reason
+
+Outcome = Literal["stop", "length", "abort", "error", "repetition"]
+
+ENGINE = "0"
+FIRST_TOKEN_BOUNDS = (
+    *(0.001, 0.005, 0.01, 0.02, 0.04, 0.06, 0.08, 0.1, 0.25, 0.5, 0.75, 1.0, 2.5, 5.0, 7.5, 10.0),
+    *(20.0, 40.0, 80.0, 160.0, 640.0, 2560.0),
+)
+TOKEN_BOUNDS = (
+    *(0.01, 0.025, 0.05, 0.075, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.75, 1.0, 2.5, 5.0, 7.5, 10.0),
+    *(20.0, 40.0, 80.0),
+)
+PER_OUTPUT_TOKEN_BOUNDS = (0.0005, 0.001, 0.002, 0.003, 0.005, 0.0075, *TOKEN_BOUNDS)
+REQUEST_BOUNDS = (
+    *(0.3, 0.5, 0.8, 1.0, 1.5, 2.0, 2.5, 5.0, 10.0, 15.0, 20.0, 30.0, 40.0, 50.0, 60.0, 120.0, 240.0),
+    *(480.0, 960.0, 1920.0, 7680.0),
+)
+ITERATION_BOUNDS = tuple(float(2**power) for power in (0, *range(3, 15)))
+
+
+@dataclass(frozen=True, slots=True)
+class Delivered:
+    """What one request got from one step, trimmed to its end. ``gap_seconds`` is None for a first token."""
+
+    tokens: int
+    drafted: int
+    accepted: int
+    gap_seconds: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class RequestTimes:
+    """When a request passed its stages, in seconds of one monotonic clock; None: it never got there."""
+
+    arrived: float
+    admitted: float | None
+    first_token: float | None
+    last_token: float | None
+    tokens: int
+
+
+class Metrics:
+    """The registry of one engine process."""
+
+    def __init__(self, model_name: str, limits: Limits) -> None:
+        self.registry = CollectorRegistry()
+        self._labels = {"model_name": model_name, "engine": ENGINE}
+        ProcessCollector(registry=self.registry)
+        self._declare_load(limits)
+        self._declare_tokens(limits.max_depth)
+        self._declare_requests()
+        self._declare_steps(limits.max_depth)
+        self._version = Gauge(
+            "specfleet_schedule_version",
+            "Version of the schedule in force.",
+            ["fence"],
+            registry=self.registry,
+        )
+        rejected = Counter(
+            "specfleet_schedule_rejected", "Schedule files refused.", ["reason"], registry=self.registry
+        )
+        self._rejected = {reason: rejected.labels(reason=reason) for reason in Reason}
+
+    def render(self) -> bytes:
+        """Write the page of ``/metrics`` in Prometheus' text format."""
+        return generate_latest(self.registry)
+
+    def count_load(self, load: Load) -> None:
+        """Set the gauges of load."""
+        self._running.set(load.running)
+        self._waiting.set(load.waiting)
+        self._kv_usage.set(load.kv_usage)
+
+    def count_schedule(self, document: Document) -> None:
+        """Report the schedule in force; an older fence's series goes away."""
+        self._version.clear()
+        self._version.labels(fence=str(document.fence)).set(document.version)
+
+    def count_refused_schedule(self, reason: Reason) -> None:
+        """Count a schedule file that was not followed."""
+        self._rejected[reason].inc()
+
+    def count_refused_request(self) -> None:
+        """Count a request that found the queue full."""
+        self._queue_full.inc()
+
+    def count_step(self, step: Step, delivered: Sequence[Delivered]) -> None:
+        """Count one step and what the users got from it."""
+        self._prompt_tokens.inc(step.prompt_tokens)
+        self._cached_tokens.inc(step.cached_prompt_tokens)
+        self._preemptions.inc(step.preempted)
+        generated = sum(sequence.tokens for sequence in delivered)
+        self._generated.inc(generated)
+        self._iteration.observe(step.prompt_tokens + generated)
+        for sequence in delivered:
+            if sequence.gap_seconds is not None:
+                self._gap.observe(sequence.gap_seconds)
+            self._count_draft(sequence)
+        if step.decoding:
+            self._steps[step.depth].inc()
+            self._step_seconds[step.depth].inc(step.seconds)
+            self._sequence_steps[step.depth].inc(step.decoding)
+            self._proposer_seconds.inc(step.proposer_seconds)
+            self._verify_seconds.inc(step.verify_seconds)
+
+    def count_first_token(self, seconds: float) -> None:
+        """Observe the time from arrival to a request's first token."""
+        self._first_token.observe(seconds)
+
+    def count_finished(self, outcome: Outcome, times: RequestTimes, now: float) -> None:
+        """Count a request that left, for whatever reason, with the times of its stages."""
+        self._finished[outcome].inc()
+        self._e2e.observe(now - times.arrived)
+        if times.admitted is None:
+            return
+        self._queue_time.observe(times.admitted - times.arrived)
+        if times.first_token is None or times.last_token is None:
+            return
+        decode = times.last_token - times.first_token
+        self._prefill_time.observe(times.first_token - times.admitted)
+        self._decode_time.observe(decode)
+        self._per_output_token.observe(decode / (times.tokens - 1) if times.tokens > 1 else 0.0)
+
+    def speculation(self) -> dict[str, int | list[int]]:
+        """Give the speculation counters for ``GET /v1/speculation``."""
+        return {
+            "drafts": _value(self._drafts),
+            "draftTokens": _value(self._draft_tokens),
+            "acceptedTokens": _value(self._accepted),
+            "acceptedTokensPerPosition": [_value(counter) for counter in self._accepted_at],
+            "draftsPerPosition": [_value(counter) for counter in self._drafted_at],
+            "stepsPerDepth": [_value(counter) for counter in self._steps],
+        }
+
+    def _count_draft(self, sequence: Delivered) -> None:
+        if not sequence.drafted:
+            return
+        self._drafts.inc()
+        self._draft_tokens.inc(sequence.drafted)
+        self._accepted.inc(sequence.accepted)
+        for position in range(sequence.drafted):
+            self._drafted_at[position].inc()
+        for position in range(sequence.accepted):
+            self._accepted_at[position].inc()
+
+    def _counter(self, name: str, text: str) -> Counter:
+        counter = Counter(f"vllm:{name}", text, list(self._labels), registry=self.registry)
+        return counter.labels(**self._labels)
+
+    def _gauge(self, name: str, text: str) -> Gauge:
+        gauge = Gauge(f"vllm:{name}", text, list(self._labels), registry=self.registry)
+        return gauge.labels(**self._labels)
+
+    def _histogram(self, name: str, text: str, buckets: Sequence[float] = REQUEST_BOUNDS) -> Histogram:
+        histogram = Histogram(
+            f"vllm:{name}", text, list(self._labels), buckets=buckets, registry=self.registry
+        )
+        return histogram.labels(**self._labels)
+
+    def _per(self, label: str, count: int, name: str, text: str) -> list[Counter]:
+        """Declare a counter of specfleet's own with one series for each of 0..count-1."""
+        counter = Counter(name, text, [label], registry=self.registry)
+        return [counter.labels(str(index)) for index in range(count)]
+
+    def _declare_load(self, limits: Limits) -> None:
+        self._running = self._gauge("num_requests_running", "Number of requests in model execution batches.")
+        self._waiting = self._gauge("num_requests_waiting", "Number of requests waiting to be processed.")
+        self._kv_usage = self._gauge("kv_cache_usage_perc", "KV-cache usage. 1 means 100 percent usage.")
+        cache = {
+            "engine": ENGINE,
+            "block_size": str(limits.kv_block_size),
+            "num_gpu_blocks": str(limits.kv_tokens // limits.kv_block_size),
+            "kv_cache_size_tokens": str(limits.kv_tokens),
+        }
+        info = Gauge(
+            "vllm:cache_config_info",
+            "Information of the LLMEngine CacheConfig",
+            list(cache),
+            registry=self.registry,
+        )
+        info.labels(**cache).set(1)
+        refused = Counter(
+            "vllm:admission_rejections",
+            "Number of admission attempts rejected by a queue limit, by reason.",
+            ["model_name", "reason"],
+            registry=self.registry,
+        )
+        self._queue_full = refused.labels(self._labels["model_name"], "max_num_queued_reqs")
+
+    def _declare_tokens(self, max_depth: int) -> None:
+        self._drafts = self._counter("spec_decode_num_drafts", "Number of spec decoding drafts.")
+        self._draft_tokens = self._counter("spec_decode_num_draft_tokens", "Number of draft tokens.")
+        self._accepted = self._counter("spec_decode_num_accepted_tokens", "Number of accepted tokens.")
+        per_position = Counter(
+            "vllm:spec_decode_num_accepted_tokens_per_pos",
+            "Accepted tokens per draft position.",
+            [*self._labels, "position"],
+            registry=self.registry,
+        )
+        self._accepted_at = [
+            per_position.labels(**self._labels, position=str(position)) for position in range(max_depth)
+        ]
+        self._drafted_at = self._per(
+            "position",
+            max_depth,
+            "specfleet_draft_positions",
+            "Drafts that proposed a token at the position.",
+        )
+        self._preemptions = self._counter(
+            "num_preemptions", "Cumulative number of preemption from the engine."
+        )
+        self._prompt_tokens = self._counter("prompt_tokens", "Number of prefill tokens processed.")
+        self._cached_tokens = self._counter(
+            "prompt_tokens_cached", "Number of cached prompt tokens (local + external)."
+        )
+        self._generated = self._counter("generation_tokens", "Number of generation tokens processed.")
+        self._iteration = self._histogram(
+            "iteration_tokens_total", "Histogram of number of tokens per engine_step.", ITERATION_BOUNDS
+        )
+
+    def _declare_requests(self) -> None:
+        finished = Counter(
+            "vllm:request_success",
+            "Count of successfully processed requests.",
+            [*self._labels, "finished_reason"],
+            registry=self.registry,
+        )
+        self._finished = {
+            outcome: finished.labels(**self._labels, finished_reason=outcome) for outcome in get_args(Outcome)
+        }
+        self._first_token = self._histogram(
+            "time_to_first_token_seconds", "Histogram of time to first token in seconds.", FIRST_TOKEN_BOUNDS
+        )
+        self._gap = self._histogram(
+            "inter_token_latency_seconds",
+            "Histogram of inter-token latency in seconds: one observation per output event of a request, "
+            "which may carry several tokens.",
+            TOKEN_BOUNDS,
+        )
+        self._per_output_token = self._histogram(
+            "request_time_per_output_token_seconds",
+            "Histogram of time_per_output_token_seconds per request.",
+            PER_OUTPUT_TOKEN_BOUNDS,
+        )
+        self._e2e = self._histogram(
+            "e2e_request_latency_seconds", "Histogram of e2e request latency in seconds."
+        )
+        self._queue_time = self._histogram(
+            "request_queue_time_seconds", "Histogram of time spent in WAITING phase for request."
+        )
+        self._prefill_time = self._histogram(
+            "request_prefill_time_seconds", "Histogram of time spent in PREFILL phase for request."
+        )
+        self._decode_time = self._histogram(
+            "request_decode_time_seconds", "Histogram of time spent in DECODE phase for request."
+        )
+
+    def _declare_steps(self, max_depth: int) -> None:
+        depths = max_depth + 1
+        self._steps = self._per(
+            "depth", depths, "specfleet_steps", "Decode steps run at the scheduled depth."
+        )
+        self._step_seconds = self._per(
+            "depth", depths, "specfleet_step_seconds", "Time of those decode steps."
+        )
+        self._sequence_steps = self._per(
+            "depth", depths, "specfleet_sequence_steps", "Decoding requests, summed over those decode steps."
+        )
+        self._proposer_seconds = Counter(
+            "specfleet_proposer_seconds", "Time of decode steps spent proposing.", registry=self.registry
+        )
+        self._verify_seconds = Counter(
+            "specfleet_verify_seconds", "Time of decode steps spent verifying.", registry=self.registry
+        )
+
+
+def _value(counter: Counter) -> int:
+    return int(
+        sum(
+            sample.value for sample in next(iter(counter.collect())).samples if sample.name.endswith("_total")
+        )
+    )
