@@ -1,0 +1,113 @@
+"""What a plan applies when something is there already: only what differs, and never a pod for nothing."""
+
+from dataclasses import replace
+
+from tests.unit.planning.builders import (
+    ACTIVE,
+    a_pool,
+    a_resource,
+    body,
+    keys,
+    planned,
+    running,
+    scaled_by,
+    with_object,
+)
+
+from specfleet.api.kinds import CONFIG_MAP, DEPLOYMENT, DISRUPTION_BUDGET, SERVICE, TUNER_MANAGER
+from specfleet.planning.plan import wanted_keys
+
+
+def test_what_is_applied_already_is_not_applied_again() -> None:
+    assert planned(a_resource(), running(a_resource())).desired == ()
+
+
+def test_a_full_pass_applies_everything_of_reconcile() -> None:
+    found = planned(a_resource(), replace(running(a_resource()), full=True))
+
+    assert set(keys(found)) == set(wanted_keys(a_resource(), False))
+
+
+def test_a_changed_field_applies_only_the_objects_it_is_in() -> None:
+    changed_spec = a_resource(a_pool(template={"labels": {"team": "search"}}))
+
+    assert keys(planned(changed_spec, running(a_resource()))) == [ACTIVE]
+
+
+def test_a_new_number_of_replicas_is_applied_and_rolls_nothing() -> None:
+    before = running(a_resource(a_pool(replicas=2)))
+
+    found = body(planned(a_resource(a_pool(replicas=3)), before), ACTIVE)
+
+    assert found["spec"]["replicas"] == 3
+    assert found["spec"]["template"] == before.objects[ACTIVE]["spec"]["template"]
+
+
+def test_replicas_that_a_human_scaled_go_back_to_the_spec() -> None:
+    observed = scaled_by("kubectl", running(a_resource()), ACTIVE[1], 5)
+
+    assert body(planned(a_resource(), observed), ACTIVE)["spec"]["replicas"] == 2
+
+
+def test_objectives_tuning_and_metrics_sources_touch_no_object() -> None:
+    live = a_resource(
+        a_pool(objectives={"queueDelay": "1s"}, tuning={"mode": "Observe", "schedule": [{"depth": 1}]}),
+        objectives={"timePerOutputToken": "40ms"},
+        tuning={"mode": "Enforce", "paused": True, "maxPushesPerHour": 2},
+    )
+
+    assert planned(live, running(a_resource())).desired == ()
+
+
+def test_a_new_default_image_rolls_no_pod() -> None:
+    upgraded = {"images": {"builtin": "example.test/engine:2", "simulated": "example.test/simulated:2"}}
+
+    assert planned(a_resource(), running(a_resource()), **upgraded).desired == ()
+
+
+def test_pods_take_the_new_default_image_with_the_next_change_of_the_engine() -> None:
+    upgraded = {"images": {"builtin": "example.test/engine:2", "simulated": "example.test/simulated:2"}}
+    changed_spec = a_resource(engine={"type": "builtin", "maxNumSeqs": 32})
+
+    found = body(planned(changed_spec, running(a_resource()), **upgraded), ACTIVE)
+
+    assert found["spec"]["template"]["spec"]["containers"][0]["image"] == "example.test/engine:2"
+
+
+def test_an_image_in_the_resource_is_taken_at_once() -> None:
+    changed_spec = a_resource(engine={"type": "builtin", "image": "example.test/own:7"})
+
+    found = body(planned(changed_spec, running(a_resource())), ACTIVE)
+
+    assert found["spec"]["template"]["spec"]["containers"][0]["image"] == "example.test/own:7"
+
+
+def test_a_pool_that_is_gone_from_the_spec_takes_its_objects_along_and_no_others() -> None:
+    observed = running(a_resource(a_pool("interactive"), a_pool("batch")))
+    labels = {"specfleet.dev/deployment": "chat", "specfleet.dev/pool": "batch"}
+    owner = observed.objects[ACTIVE]["metadata"]["ownerReferences"]
+    observed = with_object(observed, CONFIG_MAP, "chat-batch-tuning", labels=labels, ownerReferences=owner)
+    observed = with_object(observed, CONFIG_MAP, "somebody-elses", labels=labels)
+
+    found = planned(a_resource(a_pool("interactive")), observed)
+
+    assert {(removal.kind, removal.name) for removal in found.removals} == {
+        (DEPLOYMENT, "chat-batch-active"),
+        (SERVICE, "chat-batch"),
+        (DISRUPTION_BUDGET, "chat-batch"),
+        (CONFIG_MAP, "chat-batch-active-schedule"),
+        (CONFIG_MAP, "chat-batch-tuning"),
+    }
+    assert found.desired == ()
+
+
+def test_the_tuners_memory_of_a_pool_that_stays_is_kept() -> None:
+    observed = with_object(
+        running(a_resource()),
+        CONFIG_MAP,
+        "chat-interactive-tuning",
+        labels={"specfleet.dev/deployment": "chat", "specfleet.dev/pool": "interactive"},
+        managedFields=[{"manager": TUNER_MANAGER}],
+    )
+
+    assert planned(a_resource(), observed).removals == ()
