@@ -100,6 +100,8 @@ class OperatorProcess:
         self._leading = True
         leader = Leader(client, self._configuration, self.figures, self.health, lease, self._identity)
         keeping = asyncio.create_task(self._keep(lease), name="lease")
+        # Whatever ends the renewal ends the process; a lost lease does not even come here.
+        keeping.add_done_callback(lambda _: self._stop.set())
         # Created before kopf, so that kopf does not cancel it.
         work = asyncio.create_task(leader.run(self._stop), name="leader")
         try:

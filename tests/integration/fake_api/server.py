@@ -40,6 +40,7 @@ SERVED = (
     NAMESPACE,
     CORE_EVENT,
 )
+EXPIRED = {"kind": "Status", "code": 410, "reason": "Expired"}
 CLUSTER_SCOPED = {CRD, NAMESPACE}
 
 
@@ -68,6 +69,10 @@ class FakeServer:
         self.faults = Faults()
         self.watch_faults = WatchFaults()
         self.calls: Counter[tuple[str, str]] = Counter()
+        self.selectors: dict[str, str] = {}
+        self.watchers = 0
+        self._ending = asyncio.Event()
+        self._expire = False
         self.released = asyncio.Event()  # ends every call that a "timeout" fault holds
         self._bookmark_seconds = bookmark_seconds
         self._runner: web.AppRunner | None = None
@@ -93,6 +98,12 @@ class FakeServer:
         connection = Configuration(host=self.url)
         connection.client_session_kwargs = {"trust_env": False}
         return connection
+
+    def end_watches(self, *, expired: bool) -> None:
+        """Close every watch; ``expired``: with the error 410 that makes a client list again."""
+        self._expire = expired
+        self._ending.set()
+        self._ending = asyncio.Event()
 
     def writes(self, *, besides: tuple[str, ...] = ("leases",)) -> int:
         return sum(n for (verb, plural), n in self.calls.items() if verb != "GET" and plural not in besides)
@@ -168,20 +179,29 @@ class FakeServer:
         await response.prepare(request)
         since = int(request.query.get("resourceVersion") or self.store.version)
         if since < self.store.oldest_change:
-            await _send(response, "ERROR", {"kind": "Status", "code": 410, "reason": "Expired"})
+            await _send(response, "ERROR", EXPIRED)
             return response
+        selector = self.selectors[target.kind.plural] = request.query.get("labelSelector", "")
+        ending = self._ending
+        self.watchers += 1
         try:
-            async for kind, body in self._events(target, request.query.get("labelSelector", ""), since):
+            async for kind, body in self._events(target, selector, since, ending):
                 await _send(response, kind, body)
-        except (ConnectionError, asyncio.CancelledError):
+            if self._expire:
+                await _send(response, "ERROR", EXPIRED)
+        except ConnectionError:
             pass
+        finally:
+            self.watchers -= 1
         return response
 
-    async def _events(self, target: Target, selector: str, since: int) -> AsyncIterator[tuple[str, Any]]:
+    async def _events(
+        self, target: Target, selector: str, since: int, ending: asyncio.Event
+    ) -> AsyncIterator[tuple[str, Any]]:
         changed = asyncio.Event()
         self.store.listeners.add(changed.set)
         try:
-            while True:
+            while not ending.is_set():
                 changed.clear()
                 # A stalled stream goes on from where it was, unless it is given up first.
                 if not self.watch_faults.stalled:

@@ -155,7 +155,9 @@ class Store:
         for path in entry.owners.get(manager, set()) - wanted.keys() - others:
             entry.fields.pop(path, None)
         # An empty map or list-map claims nothing of what others have put into it.
-        wanted = {path: value for path, value in wanted.items() if value not in ({}, []) or not _below(before, path)}
+        wanted = {
+            path: value for path, value in wanted.items() if value not in ({}, []) or not _below(before, path)
+        }
         # Any other leaf replaces whatever was above or below it.
         for path in wanted:
             _clear(entry.fields, path)

@@ -1,0 +1,230 @@
+"""The whole operator, kopf included, against the API server in this process: start, events, faults, stop."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+
+import aiohttp
+import pytest
+from kubernetes.aio.client import Configuration as Connection
+
+from specfleet.api.crd import crd
+from specfleet.api.kinds import DEPLOYMENT, SPECULATIVE_DEPLOYMENT
+from specfleet.cluster.lease import LEASE, LeaseLost
+from specfleet.controller.process import OperatorProcess
+from tests.integration.controller.builders import a_configuration, a_resource
+from tests.integration.fake_api import FakeServer
+from tests.integration.fake_api.server import CRD
+
+DEADLINE_SECONDS = 20.0
+
+
+@pytest.fixture
+async def server() -> AsyncIterator[FakeServer]:
+    async with FakeServer() as running:
+        body = crd()
+        name = body["metadata"]["name"]
+        running.store.create(CRD, {**body, "metadata": {**body["metadata"], "namespace": ""}})
+        running.store.set_status(CRD, "", name, {"conditions": [{"type": "Established", "status": "True"}]})
+        yield running
+
+
+@asynccontextmanager
+async def running(
+    server: FakeServer, **changes: object
+) -> AsyncIterator[tuple[OperatorProcess, asyncio.Task[int]]]:
+    """Run an operator; stop it at the end unless the test has."""
+    operator = an_operator(server, **changes)
+    task = asyncio.create_task(operator.run())
+    try:
+        yield operator, task
+    finally:
+        operator.stop()
+        await asyncio.wait_for(asyncio.gather(task, return_exceptions=True), DEADLINE_SECONDS)
+
+
+def an_operator(server: FakeServer, **changes: object) -> OperatorProcess:
+    async def connect() -> Connection:
+        return server.connection
+
+    return OperatorProcess(
+        a_configuration(**changes), connect, namespace="specfleet", identity="one", lost=lambda error: None
+    )
+
+
+async def eventually(holds: Callable[[], bool]) -> None:
+    """Wait until it holds; the event loop runs in between."""
+    async with asyncio.timeout(DEADLINE_SECONDS):
+        while not holds():
+            await asyncio.sleep(0.02)
+
+
+def deployments(server: FakeServer, namespace: str = "llm") -> list[str]:
+    return [item["metadata"]["name"] for item in server.store.list(DEPLOYMENT, namespace)]
+
+
+async def test_a_resource_that_exists_before_the_start_gets_its_children(server: FakeServer) -> None:
+    server.store.create(SPECULATIVE_DEPLOYMENT, a_resource())
+
+    async with running(server):
+        await eventually(lambda: deployments(server) == ["chat-main-active"])
+
+
+async def test_a_resource_that_comes_later_gets_its_children_and_loses_them_when_it_goes(
+    server: FakeServer,
+) -> None:
+    async with running(server):
+        await eventually(lambda: server.calls["GET", "deployments"] >= 2)
+        server.store.create(SPECULATIVE_DEPLOYMENT, a_resource())
+        await eventually(lambda: deployments(server) == ["chat-main-active"])
+
+        server.store.delete(SPECULATIVE_DEPLOYMENT, "llm", "chat")
+        await eventually(lambda: deployments(server) == [])
+
+
+async def test_a_deployment_deleted_by_hand_comes_back(server: FakeServer) -> None:
+    server.store.create(SPECULATIVE_DEPLOYMENT, a_resource())
+
+    async with running(server):
+        await eventually(lambda: deployments(server) == ["chat-main-active"])
+        await eventually(lambda: server.calls["PATCH", "speculativedeployments"] >= 1)
+        uid = server.store.get(DEPLOYMENT, "llm", "chat-main-active")["metadata"]["uid"]
+        server.store.delete(DEPLOYMENT, "llm", "chat-main-active")
+
+        await eventually(
+            lambda: (
+                deployments(server) == ["chat-main-active"]
+                and server.store.get(DEPLOYMENT, "llm", "chat-main-active")["metadata"]["uid"] != uid
+            )
+        )
+
+
+async def test_events_go_on_after_the_watch_was_told_that_it_is_too_old(server: FakeServer) -> None:
+    async with running(server):
+        await eventually(lambda: server.watchers == 2)
+        server.end_watches(expired=True)
+        server.store.create(SPECULATIVE_DEPLOYMENT, a_resource())
+
+        await eventually(lambda: deployments(server) == ["chat-main-active"])
+
+
+async def test_a_lost_event_is_made_good_by_the_resync(server: FakeServer) -> None:
+    async with running(server, resyncSeconds=1):
+        await eventually(lambda: server.watchers == 2)
+        server.watch_faults.lose = 1
+        server.store.create(SPECULATIVE_DEPLOYMENT, a_resource())
+
+        await eventually(lambda: deployments(server) == ["chat-main-active"])
+
+
+async def test_faults_of_the_api_server_delay_and_do_not_end_the_operator(server: FakeServer) -> None:
+    server.store.create(SPECULATIVE_DEPLOYMENT, a_resource())
+    server.faults.add(500, verb="PATCH", path="/deployments/")
+    server.faults.add(429, verb="GET", path="/services")
+    server.faults.add(409, verb="PATCH", path="/configmaps/")
+
+    async with running(server) as (_, task):
+        await eventually(lambda: deployments(server) == ["chat-main-active"])
+        await eventually(lambda: server.calls["PATCH", "speculativedeployments"] >= 1)
+        assert not task.done()
+    assert server.faults.waiting == []
+
+
+async def test_only_the_namespaces_of_the_configuration_are_served(server: FakeServer) -> None:
+    server.store.create(SPECULATIVE_DEPLOYMENT, a_resource(namespace="ours"))
+    server.store.create(SPECULATIVE_DEPLOYMENT, a_resource(namespace="theirs"))
+
+    async with running(server, watchNamespaces=["ours"], resyncSeconds=1):
+        await eventually(lambda: deployments(server, "ours") == ["chat-main-active"])
+        await eventually(lambda: server.calls["GET", "speculativedeployments"] >= 4)
+
+    assert deployments(server, "theirs") == []
+
+
+async def test_a_graceful_stop_exits_with_0_and_frees_the_lease(server: FakeServer) -> None:
+    async with running(server) as (operator, task):
+        await eventually(lambda: server.watchers == 2)
+        operator.stop()
+        async with asyncio.timeout(DEADLINE_SECONDS):
+            assert await task == 0
+
+    assert server.store.get(LEASE, "specfleet", "specfleet-operator")["spec"]["holderIdentity"] == ""
+
+
+async def test_a_standby_waits_without_touching_anything(server: FakeServer) -> None:
+    server.store.create(SPECULATIVE_DEPLOYMENT, a_resource())
+    server.store.create(
+        LEASE,
+        {
+            "metadata": {"name": "specfleet-operator", "namespace": "specfleet"},
+            "spec": {"holderIdentity": "other", "leaseDurationSeconds": 15, "leaseTransitions": 4},
+        },
+    )
+
+    async with running(server, leaderElection={"retrySeconds": 0.05}) as (operator, task):
+        await eventually(lambda: server.calls["GET", "leases"] >= 3)
+        operator.stop()
+        async with asyncio.timeout(DEADLINE_SECONDS):
+            assert await task == 0
+
+    assert server.writes() == 0
+
+
+async def test_a_stolen_lease_ends_the_operator(server: FakeServer) -> None:
+    lost: list[LeaseLost] = []
+    async with running(server, leaderElection={"retrySeconds": 0.05}) as (operator, task):
+        operator._lost = lost.append
+        await eventually(lambda: server.watchers == 2)
+        server.store.merge_patch(
+            LEASE, "specfleet", "specfleet-operator", {"spec": {"holderIdentity": "thief"}}
+        )
+
+        async with asyncio.timeout(DEADLINE_SECONDS):
+            assert await task == 1
+
+    assert len(lost) == 1
+    assert server.store.get(LEASE, "specfleet", "specfleet-operator")["spec"]["holderIdentity"] == "thief"
+
+
+async def test_a_missing_crd_ends_the_start_with_1_and_says_what_to_do(
+    server: FakeServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    server.store.delete(CRD, "", "speculativedeployments.specfleet.dev")
+
+    assert await an_operator(server).run() == 1
+
+    assert "specfleet crds | kubectl apply" in caplog.text
+
+
+async def test_an_older_crd_ends_the_start_with_1(server: FakeServer) -> None:
+    server.store.merge_patch(
+        CRD,
+        "",
+        "speculativedeployments.specfleet.dev",
+        {"metadata": {"annotations": {"specfleet.dev/schema-hash": "older"}}},
+    )
+
+    assert await an_operator(server).run() == 1
+
+
+async def test_health_and_metrics_are_served_while_it_runs(server: FakeServer) -> None:
+    server.store.create(SPECULATIVE_DEPLOYMENT, a_resource())
+    async with running(server) as (operator, _), aiohttp.ClientSession() as session:
+        await eventually(lambda: deployments(server) == ["chat-main-active"])
+        await eventually(lambda: server.calls["PATCH", "speculativedeployments"] >= 1)
+
+        answers = {}
+        for path in ("healthz", "readyz", "metrics"):
+            async with session.get(f"http://127.0.0.1:{operator.health.port}/{path}") as answer:
+                answers[path] = (answer.status, await answer.text())
+
+    assert answers["healthz"][0] == answers["readyz"][0] == 200
+    assert 'specfleet_operator_applied_objects_total{kind="Deployment"} 1.0' in answers["metrics"][1]
+    assert "specfleet_operator_leading 1.0" in answers["metrics"][1]
+
+
+async def test_the_watch_asks_the_server_for_managed_deployments_only(server: FakeServer) -> None:
+    async with running(server):
+        await eventually(lambda: server.watchers == 2)
+
+    assert server.selectors["deployments"] == "app.kubernetes.io/managed-by=specfleet"
