@@ -187,3 +187,20 @@ def test_what_has_no_conversion_is_refused(raw: dict[str, Any]) -> None:
 )
 def test_the_checker_finds_what_an_api_server_would_refuse(node: dict[str, Any]) -> None:
     assert len(list(faults({"type": "object", "properties": {"field": node}}))) == 1
+
+
+def test_a_better_description_keeps_the_hash_and_a_new_bound_does_not(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    before = schema_hash()
+    described, bounded = schema(), schema()
+    described["properties"]["spec"]["description"] = "another text"
+    bounded["properties"]["spec"]["properties"]["pools"]["maxItems"] = 9
+
+    hashes = []
+    for changed in (described, bounded):
+        monkeypatch.setattr("specfleet.api.crd.schema", lambda changed=changed: changed)
+        hashes.append(schema_hash())
+
+    assert hashes[0] == before
+    assert hashes[1] != before
