@@ -124,6 +124,8 @@ class OperatorProcess:
         tasks = await kopf.spawn_tasks(
             registry=kopf_wiring.registry(leader.queue, leader.monitor, self._log_in),
             settings=kopf_wiring.settings(),
+            # kopf would look the user up by name, and a container's user often has none.
+            identity="specfleet",  # type: ignore[arg-type]  # a NewType of str that kopf keeps private
             standalone=True,
             stop_flag=ended,
             **kopf_wiring.scope(self._configuration),
