@@ -222,7 +222,7 @@ def answer_limit(prompt_tokens: int, asked: int | None, default: int | None, lim
     left = context - prompt_tokens
     if left < 1:
         raise InvalidRequest(
-            f"the prompt has {prompt_tokens} tokens; the context has {context}, which leaves no room for an answer",
+            f"the prompt has {prompt_tokens} tokens; the context of {context} leaves no room",
             "prompt",
         )
     if asked is not None and asked > left:
@@ -239,12 +239,22 @@ def _fields(body: bytes) -> dict[str, Any]:
         fields = json.loads(body, parse_constant=_refuse_constant)
     except (ValueError, RecursionError) as error:
         raise InvalidRequest("the body is not valid JSON") from error
+    if b"\\ud" in body.lower() and not _is_text(fields):
+        raise InvalidRequest("the body has a string with half a surrogate pair, which is no text")
     if not isinstance(fields, dict):
         raise InvalidRequest("the body must be a JSON object")
     for name, value in fields.items():
         if name in NEUTRAL and value is not None and not _is_neutral(value, NEUTRAL[name]):
             raise InvalidRequest(f"{name} is not supported with this value; leave it out", name)
     return {name: value for name, value in fields.items() if value is not None and name not in NEUTRAL}
+
+
+def _is_text(fields: object) -> bool:
+    try:
+        json.dumps(fields, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _refuse_constant(name: str) -> float:
@@ -266,7 +276,9 @@ def _validated(model: type[Model], fields: dict[str, Any]) -> Model:
     except ValidationError as error:
         first = error.errors(include_url=False, include_context=False, include_input=False)[0]
         place = [str(part) for part in first["loc"]]
-        text = "unknown parameter" if first["type"] == "extra_forbidden" else first["msg"]
+        text = first["msg"].removeprefix("Value error, ")
+        if first["type"] == "extra_forbidden":
+            text = "unknown parameter"
         raise InvalidRequest(
             f"{'.'.join(place) or 'request'}: {text}", place[0] if place else None
         ) from error

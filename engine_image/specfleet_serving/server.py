@@ -212,6 +212,10 @@ def _add_refusals(app: FastAPI) -> None:
     async def refused(_: Request, error: ApiError) -> Response:
         return error_response(error)
 
+    @app.exception_handler(Exception)
+    async def failed(_: Request, __: Exception) -> Response:
+        return error_response(ApiError("the server failed at this request; its log says why"))
+
     @app.exception_handler(HTTPException)
     async def no_such_route(request: Request, error: HTTPException) -> Response:
         refusal = ApiError(f"{request.method} {request.url.path}: {error.detail}")
