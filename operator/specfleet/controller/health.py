@@ -6,6 +6,7 @@ would not cure it.
 """
 
 from collections.abc import Callable
+from typing import Any
 
 from aiohttp import web
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
@@ -39,10 +40,10 @@ class HealthServer:
         await self._runner.cleanup()
 
     @property
-    def port(self) -> int:
-        """The port in use; it differs from the one asked for if that was 0."""
+    def addresses(self) -> list[tuple[Any, ...]]:
+        """Host and port of each socket. With port 0 every address family gets a port of its own."""
         assert self._runner is not None
-        return int(self._runner.addresses[0][1])
+        return self._runner.addresses
 
     async def _healthz(self, _: web.Request) -> web.Response:
         return _verdict(self.liveness)

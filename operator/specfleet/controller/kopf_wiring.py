@@ -3,7 +3,9 @@
 Handlers never patch, never return a value and never add a finalizer. Settings: reference guide, section 2.5.
 """
 
-from collections.abc import Awaitable, Callable
+import asyncio
+from collections.abc import Awaitable, Callable, Collection, Iterator
+from pathlib import Path
 from typing import Any
 
 import kopf
@@ -18,6 +20,28 @@ from specfleet.planning.names import DEPLOYMENT_LABEL
 MANAGED_SELECTOR = "app.kubernetes.io/managed-by=specfleet"
 # The status of a Deployment moves several times within a second while it rolls.
 OWNED_DELAY_SECONDS = 0.5
+
+
+KOPF = str(Path(kopf.__file__).parent)
+
+
+class TasksOfOthers(Collection[asyncio.Task[Any]]):
+    """Every task that does not run kopf's code, for ``ignored`` of `kopf.run_tasks`.
+
+    kopf takes all tasks that were created after its start for its own and cancels them at its end:
+    connections of the health server and of our client, and parts of reconciles that still run.
+    """
+
+    def __contains__(self, task: object) -> bool:
+        assert isinstance(task, asyncio.Task)
+        code = getattr(task.get_coro(), "cr_code", None)
+        return code is None or not code.co_filename.startswith(KOPF)
+
+    def __iter__(self) -> Iterator[asyncio.Task[Any]]:
+        return (task for task in asyncio.all_tasks() if task in self)
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
 
 
 def registry(

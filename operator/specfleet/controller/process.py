@@ -1,7 +1,7 @@
 """The operator as one process: what starts in which order, what ends it, and in which order it stops.
 
-Health server, client, CRD check, lease, workers with resync and tuning, kopf last: when kopf ends, it cancels
-every task that was created after it. The lease is released last. Source: reference guide, section 2.7.
+Health server, client, CRD check, lease, workers with resync and tuning, kopf last. The lease goes last.
+Source: reference guide, section 2.7.
 """
 
 import asyncio
@@ -102,7 +102,6 @@ class OperatorProcess:
         keeping = asyncio.create_task(self._keep(lease), name="lease")
         # Whatever ends the renewal ends the process; a lost lease does not even come here.
         keeping.add_done_callback(lambda _: self._stop.set())
-        # Created before kopf, so that kopf does not cancel it.
         work = asyncio.create_task(leader.run(self._stop), name="leader")
         try:
             clean = await self._run_kopf(leader, work)
@@ -120,7 +119,6 @@ class OperatorProcess:
         """Watch until the leader's work has ended. False: kopf ended first, which is a failure."""
         ended = asyncio.Event()
         work.add_done_callback(lambda _: ended.set())
-        existing = asyncio.all_tasks()
         tasks = await kopf.spawn_tasks(
             registry=kopf_wiring.registry(leader.queue, leader.monitor, self._log_in),
             settings=kopf_wiring.settings(),
@@ -132,7 +130,7 @@ class OperatorProcess:
         )
         # kopf has just put its own handlers in: it would stop watching before the workers are done.
         self._take_signals()
-        await kopf.run_tasks(tasks, ignored=existing)
+        await kopf.run_tasks(tasks, ignored=kopf_wiring.TasksOfOthers())
         if not ended.is_set():
             logger.error("the watch ended by itself")
         return ended.is_set()

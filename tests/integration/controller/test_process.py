@@ -7,14 +7,14 @@ from contextlib import asynccontextmanager
 import aiohttp
 import pytest
 from kubernetes.aio.client import Configuration as Connection
+from tests.integration.controller.builders import a_configuration, a_resource
+from tests.integration.fake_api import FakeServer
+from tests.integration.fake_api.server import CRD
 
 from specfleet.api.crd import crd
 from specfleet.api.kinds import DEPLOYMENT, SPECULATIVE_DEPLOYMENT
 from specfleet.cluster.lease import LEASE, LeaseLost
 from specfleet.controller.process import OperatorProcess
-from tests.integration.controller.builders import a_configuration, a_resource
-from tests.integration.fake_api import FakeServer
-from tests.integration.fake_api.server import CRD
 
 DEADLINE_SECONDS = 20.0
 
@@ -24,7 +24,7 @@ async def server() -> AsyncIterator[FakeServer]:
     async with FakeServer() as running:
         body = crd()
         name = body["metadata"]["name"]
-        running.store.create(CRD, {**body, "metadata": {**body["metadata"], "namespace": ""}})
+        running.store.create(CRD, body)
         running.store.set_status(CRD, "", name, {"conditions": [{"type": "Established", "status": "True"}]})
         yield running
 
@@ -55,7 +55,7 @@ def an_operator(server: FakeServer, **changes: object) -> OperatorProcess:
 async def eventually(holds: Callable[[], bool]) -> None:
     """Wait until it holds; the event loop runs in between."""
     async with asyncio.timeout(DEADLINE_SECONDS):
-        while not holds():
+        while not holds():  # noqa: ASYNC110 - what is awaited is spread over many objects
             await asyncio.sleep(0.02)
 
 
@@ -213,9 +213,10 @@ async def test_health_and_metrics_are_served_while_it_runs(server: FakeServer) -
         await eventually(lambda: deployments(server) == ["chat-main-active"])
         await eventually(lambda: server.calls["PATCH", "speculativedeployments"] >= 1)
 
+        port = next(address[1] for address in operator.health.addresses if address[0] == "0.0.0.0")
         answers = {}
         for path in ("healthz", "readyz", "metrics"):
-            async with session.get(f"http://127.0.0.1:{operator.health.port}/{path}") as answer:
+            async with session.get(f"http://127.0.0.1:{port}/{path}") as answer:
                 answers[path] = (answer.status, await answer.text())
 
     assert answers["healthz"][0] == answers["readyz"][0] == 200

@@ -65,12 +65,12 @@ class Store:
 
     def create(self, kind: Kind, body: Object, manager: str = "creator") -> Object:
         metadata = body["metadata"]
-        if (kind, metadata["namespace"], metadata["name"]) in self.entries:
+        if (kind, metadata.get("namespace", ""), metadata["name"]) in self.entries:
             raise Refused(409, "AlreadyExists")
         return self._insert(kind, body, manager)
 
     def replace(self, kind: Kind, body: Object, manager: str = "editor") -> Object:
-        namespace, name = body["metadata"]["namespace"], body["metadata"]["name"]
+        namespace, name = body["metadata"].get("namespace", ""), body["metadata"]["name"]
         entry = self._entry(kind, namespace, name)
         self._check_preconditions(entry, body)
         before = dict(entry.fields)
@@ -85,7 +85,7 @@ class Store:
         return self.replace(kind, merged(self.get(kind, namespace, name), patch), manager)
 
     def apply(self, kind: Kind, body: Object, manager: str, force: bool = True) -> Object:
-        namespace, name = body["metadata"]["namespace"], body["metadata"]["name"]
+        namespace, name = body["metadata"].get("namespace", ""), body["metadata"]["name"]
         if "managedFields" in body["metadata"]:
             raise Refused(400, "BadRequest")
         entry = self.entries.get((kind, namespace, name))
@@ -98,7 +98,7 @@ class Store:
         return self._apply(kind, namespace, name, entry, flatten(_user_part(body)), manager, force)
 
     def apply_status(self, kind: Kind, body: Object, manager: str) -> Object:
-        namespace, name = body["metadata"]["namespace"], body["metadata"]["name"]
+        namespace, name = body["metadata"].get("namespace", ""), body["metadata"]["name"]
         entry = self._entry(kind, namespace, name)
         self._check_preconditions(entry, body)
         fields = flatten(copy.deepcopy(body.get("status", {})), ("status",))
@@ -169,7 +169,7 @@ class Store:
     def _insert(self, kind: Kind, body: Object, manager: str) -> Object:
         fields = flatten(_user_part(body))
         system = {"uid": str(uuid.uuid4()), "creationTimestamp": "2026-01-01T00:00:00Z", "generation": 1}
-        namespace, name = body["metadata"]["namespace"], body["metadata"]["name"]
+        namespace, name = body["metadata"].get("namespace", ""), body["metadata"]["name"]
         entry = Entry(fields, system, {manager: set(fields)})
         self.entries[kind, namespace, name] = entry
         created = self._stamp("ADDED", kind, namespace, name, entry)

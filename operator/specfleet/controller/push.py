@@ -1,0 +1,56 @@
+"""Bringing a table to the engines: the ConfigMap first, then an annotation on each pod of the slice.
+
+The annotation makes the kubelet refresh the mount at once (0.6-0.9 s instead of up to 79 s). It names the
+fence too: after a change of leaders versions start again, and an unchanged value would refresh nothing.
+Source: design/contracts.md, "Schedule file".
+"""
+
+import asyncio
+from collections.abc import Iterable
+
+from specfleet.api.kinds import CONFIG_MAP, POD, TUNER_MANAGER, Kind, Object
+from specfleet.api.schedule import Document
+from specfleet.cluster.client import ClusterClient
+from specfleet.cluster.errors import Conflict, NotFound
+from specfleet.planning.pool_design import SCHEDULE_KEY
+
+ANNOTATION = "specfleet.dev/schedule-version"
+
+
+async def write_schedule(client: ClusterClient, config_map: Object, document: Document) -> None:
+    """Replace the schedule in an existing ConfigMap. Raises ClusterError; Conflict if it was replaced."""
+    body = _reference(CONFIG_MAP, config_map) | {"data": {SCHEDULE_KEY: document.to_json()}}
+    await client.apply(CONFIG_MAP, body, manager=TUNER_MANAGER)
+
+
+async def refresh_mounts(client: ClusterClient, pods: Iterable[Object], document: Document) -> None:
+    """Annotate pods, so that their mounts are read again. A pod that is gone meanwhile is fine."""
+    value = annotation_of(document)
+    await asyncio.gather(*(_annotate(client, pod, value) for pod in pods if annotation(pod) != value))
+
+
+def annotation_of(document: Document) -> str:
+    return f"{document.fence}-{document.version}"
+
+
+def annotation(pod: Object) -> str | None:
+    value = (pod["metadata"].get("annotations") or {}).get(ANNOTATION)
+    return None if value is None else str(value)
+
+
+async def _annotate(client: ClusterClient, pod: Object, value: str) -> None:
+    body = _reference(POD, pod)
+    body["metadata"]["annotations"] = {ANNOTATION: value}
+    try:
+        await client.apply(POD, body, manager=TUNER_MANAGER)
+    except (NotFound, Conflict):
+        return
+
+
+def _reference(kind: Kind, live: Object) -> Object:
+    metadata = live["metadata"]
+    return {
+        "apiVersion": kind.api_version,
+        "kind": kind.kind,
+        "metadata": {key: metadata[key] for key in ("name", "namespace", "uid")},
+    }

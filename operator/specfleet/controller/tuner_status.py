@@ -1,0 +1,197 @@
+"""The tuner's part of status: per pool what was measured and decided, the printer columns, two conditions.
+
+Figures are rounded to what they are good for, so that an unchanged pool gives an unchanged status. Pure.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from specfleet.api.kinds import SPECULATIVE_DEPLOYMENT, Object
+from specfleet.api.schedule import to_rows
+from specfleet.controller.fleet import PoolView
+from specfleet.tuning.decide import Outcome
+from specfleet.tuning.decision import Hold
+from specfleet.tuning.measure import Figures
+from specfleet.tuning.rows import written
+
+OWN_CONDITIONS = ("MetricsAvailable", "SpeculationActive")
+OWN_POOL_FIELDS = ("state", "schedule", "probe", "recommendation", "measured", "lastDecision", "fault")
+LONGEST_REASON = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class PoolReport:
+    """One pool after a pass. ``decided_at``: since when that decision stands."""
+
+    view: PoolView
+    outcome: Outcome
+    decided_at: float
+    applied: int
+
+
+def action(outcome: Outcome) -> str:
+    return type(outcome.decision).__name__
+
+
+def status_body(reports: Sequence[PoolReport], now: float) -> Object:
+    """Write the body for `ClusterClient.apply_status` under the tuner's manager."""
+    live = reports[0].view.live
+    metadata = {key: live["metadata"][key] for key in ("name", "namespace", "uid")}
+    return {
+        "apiVersion": SPECULATIVE_DEPLOYMENT.api_version,
+        "kind": SPECULATIVE_DEPLOYMENT.kind,
+        "metadata": metadata,
+        "status": {
+            "summary": _summary(reports),
+            "pools": [_pool(report) for report in reports],
+            "conditions": [_metrics_available(reports, live, now), _speculation_active(reports, live, now)],
+        },
+    }
+
+
+def own_part(status: Object) -> Object:
+    """Give the tuner's part of a live status, to compare with."""
+    pools = [
+        {"name": pool["name"], **{key: pool[key] for key in OWN_POOL_FIELDS if key in pool}}
+        for pool in status.get("pools") or ()
+    ]
+    conditions = [entry for entry in status.get("conditions") or () if entry["type"] in OWN_CONDITIONS]
+    return {"summary": status.get("summary") or {}, "pools": pools, "conditions": conditions}
+
+
+def _pool(report: PoolReport) -> Object:
+    outcome, document = report.outcome, report.view.document
+    probe, fault = outcome.memory.probe, outcome.memory.fault
+    body: Object = {
+        "name": report.view.pool.name,
+        "state": outcome.state,
+        "lastDecision": {
+            "time": _time(report.decided_at),
+            "action": action(outcome),
+            "reason": outcome.decision.reason[:LONGEST_REASON],
+        },
+    }
+    if document is not None:
+        body["schedule"] = {
+            "version": document.version,
+            "table": to_rows(probe.back_to if probe else document.table),
+            "pushedAt": _time(document.issued_at.timestamp()),
+            "appliedReplicas": report.applied,
+        }
+    if probe is not None:
+        body["probe"] = f"depth {probe.depth} at {probe.batch:.1f} running requests"
+    if outcome.advice is not None:
+        body["recommendation"] = {
+            "table": to_rows(outcome.advice.table),
+            "expectedGainPercent": _number(100.0 * outcome.advice.gain),
+        }
+    if outcome.figures is not None:
+        body["measured"] = _measured(outcome.figures, outcome.gain)
+    if fault is not None:
+        body["fault"] = {"reason": fault.reason, "message": fault.message}
+    return body
+
+
+def _measured(figures: Figures, gain: float | None) -> Object:
+    def milliseconds(seconds: float | None) -> str | None:
+        return None if seconds is None else _number(1000.0 * seconds)
+
+    body: dict[str, Any] = {
+        "sampledAt": _time(figures.sampled_at),
+        "coveragePercent": round(100 * figures.coverage),
+        "acceptanceRate": _number(figures.acceptance_rate),
+        "acceptedLength": _number(figures.accepted_length),
+        "survival": [_number(share) for share in figures.survival] or None,
+        "meanDepth": _number(figures.mean_depth),
+        "timePerOutputTokenMs": milliseconds(figures.token_seconds),
+        "queueDelayMs": milliseconds(figures.queue_seconds),
+        "kvHeadroomPercent": None if figures.kv_headroom is None else round(100 * figures.kv_headroom),
+        "runningRequests": _number(figures.running),
+        "outputTokensPerSecond": _number(figures.output_tokens_per_second),
+        "completedRequestsPerSecond": _number(figures.completions_per_second),
+        "gainPercent": None if gain is None else {"value": _number(100.0 * gain), "against": "depth0"},
+    }
+    return {key: value for key, value in body.items() if value is not None}
+
+
+def _summary(reports: Sequence[PoolReport]) -> Object:
+    def each(text: Any) -> str:
+        return ",".join(text(report) or "-" for report in reports)
+
+    def figure(name: str, factor: float = 1.0, unit: str = "") -> str:
+        def one(report: PoolReport) -> str | None:
+            value = getattr(report.outcome.figures, name, None)
+            return None if value is None else f"{_number(factor * value)}{unit}"
+
+        return each(one)
+
+    def gain(report: PoolReport) -> str | None:
+        return None if report.outcome.gain is None else f"{100.0 * report.outcome.gain:+.0f}%"
+
+    def schedule(report: PoolReport) -> str | None:
+        document, probe = report.view.document, report.outcome.memory.probe
+        return None if document is None else written(probe.back_to if probe else document.table)
+
+    return {
+        "state": each(lambda report: report.outcome.state),
+        "depth": figure("mean_depth"),
+        "accepted": figure("accepted_length"),
+        "timePerOutputToken": figure("token_seconds", 1000.0, "ms"),
+        "gain": each(gain),
+        "kvFree": figure("kv_headroom", 100.0, "%"),
+        "queue": figure("queue_seconds", 1000.0, "ms"),
+        "schedule": each(schedule),
+    }
+
+
+def _metrics_available(reports: Sequence[PoolReport], live: Object, now: float) -> Object:
+    faults = [(r.view.pool.name, r.outcome.data_fault) for r in reports if r.outcome.data_fault is not None]
+    if faults:
+        message = "; ".join(f"pool {name}: {fault.reason}" for name, fault in faults)
+        return _condition("MetricsAvailable", "False", faults[0][1].kind, message, live, now)
+    if all(_without_pods(report.outcome) for report in reports):
+        return _condition("MetricsAvailable", "Unknown", "NoPods", "no pod is ready", live, now)
+    return _condition("MetricsAvailable", "True", "Fresh", "every pool reports", live, now)
+
+
+def _without_pods(outcome: Outcome) -> bool:
+    return isinstance(outcome.decision, Hold) and outcome.decision.kind in ("NoPods", "NoSchedule")
+
+
+def _speculation_active(reports: Sequence[PoolReport], live: Object, now: float) -> Object:
+    drafted = {r.view.pool.name: r.outcome.figures.drafted for r in reports if r.outcome.figures is not None}
+    idle = [name for name, value in drafted.items() if value is False]
+    if idle:
+        message = f"pools {', '.join(idle)} decode without a drafted token"
+        return _condition("SpeculationActive", "False", "NothingDrafted", message, live, now)
+    if not any(drafted.values()):
+        return _condition("SpeculationActive", "Unknown", "NoTraffic", "nothing was decoded", live, now)
+    return _condition("SpeculationActive", "True", "Drafting", "tokens are drafted", live, now)
+
+
+def _condition(kind: str, status: str, reason: str, message: str, live: Object, now: float) -> Object:
+    conditions = (live.get("status") or {}).get("conditions") or ()
+    before = next((entry for entry in conditions if entry["type"] == kind), None)
+    unchanged = before is not None and before.get("status") == status
+    return {
+        "type": kind,
+        "status": status,
+        "reason": reason,
+        "message": message[:LONGEST_REASON],
+        "observedGeneration": live["metadata"]["generation"],
+        "lastTransitionTime": before["lastTransitionTime"] if before and unchanged else _time(now),
+    }
+
+
+def _number(value: float | None) -> str | None:
+    """Three significant digits, never in exponent form."""
+    if value is None:
+        return None
+    digits = max(0, 2 - len(str(int(abs(value)))) + 1) if abs(value) >= 1 else 3
+    return f"{value:.{digits}f}"
+
+
+def _time(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

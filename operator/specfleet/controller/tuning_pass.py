@@ -1,0 +1,263 @@
+"""The tuning pass: read the fleet and its metrics, decide per pool (pure), write what was decided.
+
+One pass at every scrape interval, for all pools together. Reconcile and tuning never call each other; they
+meet in the schedule ConfigMap and in status. Source: design/README.md, "The two loops".
+"""
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+
+from specfleet.api.configuration import Configuration
+from specfleet.api.kinds import CONFIG_MAP, SPECULATIVE_DEPLOYMENT, TUNER_MANAGER, Object
+from specfleet.api.objectives import effective_objectives, effective_tuning
+from specfleet.api.schedule import Document
+from specfleet.cluster.client import ClusterClient
+from specfleet.cluster.errors import ClusterError
+from specfleet.cluster.events import EventRecorder
+from specfleet.controller.conditions import without_times
+from specfleet.controller.figures import Figures
+from specfleet.controller.fleet import MEMORY_KEY, PoolKey, PoolView, read_fleet
+from specfleet.controller.push import refresh_mounts, write_schedule
+from specfleet.controller.tuner_events import news
+from specfleet.controller.tuner_status import PoolReport, action, own_part, status_body
+from specfleet.planning import names
+from specfleet.planning.manifest import manifest
+from specfleet.telemetry.errors import MetricsError
+from specfleet.telemetry.queries import fleet_queries
+from specfleet.telemetry.samples import FleetSamples, Readings
+from specfleet.telemetry.source import MetricsSource
+from specfleet.tuning.decide import Outcome, decide
+from specfleet.tuning.decision import EndProbe, Hold, Probe, Push
+from specfleet.tuning.evidence import Evidence
+from specfleet.tuning.memory import Memory, from_json, to_json
+from specfleet.tuning.settings import PoolSettings
+from specfleet.tuning.verify import applied
+
+WARM_UP_SCRAPES = 12  # 180 s at 15 s: graph capture and cold caches, design/tuning.md section 11
+PARALLEL_RESOURCES = 8
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class _Pool:
+    """What one pool's last pass left in this process."""
+
+    memory: Memory
+    fence: int
+    last: Outcome | None = None
+    decided_at: float = 0.0
+    refresh: bool = False
+
+
+@dataclass(slots=True)
+class _Metrics:
+    """One source's readings of this pass, or why there are none."""
+
+    readings: Readings = field(default_factory=lambda: Readings((), frozenset(), {}))
+    fault: str | None = None
+
+
+class TuningPass:
+    """``sources`` by name of the configuration; ``fence`` is the leader's."""
+
+    def __init__(
+        self,
+        client: ClusterClient,
+        sources: Mapping[str, MetricsSource],
+        configuration: Configuration,
+        events: EventRecorder,
+        figures: Figures,
+        *,
+        fence: int,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._client = client
+        self._sources = sources
+        self._configuration = configuration
+        self._events = events
+        self._figures = figures
+        self._fence = fence
+        self._clock = clock
+        scrape = configuration.tuning.scrape_interval_seconds
+        self._queries = fleet_queries(configuration.metrics_scope, scrape)
+        self._samples = {name: FleetSamples(scrape) for name in sources}
+        self._pools: dict[PoolKey, _Pool] = {}
+        self._parallel = asyncio.Semaphore(PARALLEL_RESOURCES)
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Pass at every scrape interval until ``stop``. An API server that is away is tried again."""
+        interval = self._configuration.tuning.scrape_interval_seconds
+        loop = asyncio.get_running_loop()
+        while not stop.is_set():
+            started = loop.time()
+            try:
+                await self.run_once(self._clock())
+            except ClusterError as error:
+                logger.warning("this tuning pass is skipped: the cluster cannot be read: %s", error)
+            self._figures.tuning_seconds.observe(loop.time() - started)
+            try:
+                async with asyncio.timeout_at(max(started + interval, loop.time() + 0.1)):
+                    await stop.wait()
+            except TimeoutError:
+                continue
+
+    async def run_once(self, now: float) -> None:
+        """Tune every pool once. ``now``: seconds since the epoch. Raises ClusterError if nothing can be read."""
+        fleet = await read_fleet(self._client, self._configuration.watch_namespaces)
+        views = [view for pools in fleet for view in pools]
+        metrics = await self._read_metrics(views, now)
+        for gone in set(self._pools) - {view.key for view in views}:
+            del self._pools[gone]
+        await asyncio.gather(*(self._tune(pools, metrics, now) for pools in fleet if pools))
+
+    async def _read_metrics(self, views: Sequence[PoolView], now: float) -> dict[str, _Metrics]:
+        by_source: dict[str, list[PoolView]] = {}
+        for view in views:
+            source = effective_tuning(view.resource.spec, view.pool).metrics_source
+            by_source.setdefault(source, []).append(view)
+        # A source without a ready pod is still told, so that baselines of pods that are gone go too.
+        answers = await asyncio.gather(
+            *(self._read_source(name, pools, now) for name, pools in by_source.items())
+        )
+        return dict(zip(by_source, answers, strict=True))
+
+    async def _read_source(self, name: str, views: Sequence[PoolView], now: float) -> _Metrics:
+        source = self._sources.get(name)
+        if source is None:
+            known = ", ".join(sorted(self._sources)) or "none"
+            return _Metrics(fault=f"metricsSource {name} is not in the operator's configuration ({known})")
+        owned = frozenset(pod for view in views for pod in view.ready)
+        if not owned:
+            return _Metrics()
+        answers = []
+        for title, promql in self._queries.items():
+            try:
+                answers.append(await source.query(promql, now))
+            except MetricsError as error:
+                logger.warning("query %s of metrics source %s failed: %s", title, name, error)
+                return _Metrics(fault=f"query {title}: {error}")
+        return _Metrics(self._samples[name].advance(answers, owned, now))
+
+    async def _tune(self, views: Sequence[PoolView], metrics: Mapping[str, _Metrics], now: float) -> None:
+        """Tune the pools of one resource; a failure concerns this resource only."""
+        async with self._parallel:
+            try:
+                reports = [await self._tune_pool(view, metrics, now) for view in views]
+                await self._report(reports, now)
+            except ClusterError as error:
+                logger.warning("tuning of %s/%s is cut short: %s", *views[0].key[:2], error)
+            except Exception:
+                # The border of one resource, like the work queue's: the others must go on.
+                logger.exception("tuning of %s/%s failed", *views[0].key[:2])
+
+    async def _tune_pool(self, view: PoolView, metrics: Mapping[str, _Metrics], now: float) -> PoolReport:
+        settings = self._settings(view)
+        own = self._own(view)
+        evidence = self._evidence(view, metrics[settings.tuning.metrics_source], now)
+        outcome = decide(settings, evidence, own.memory, now)
+        if isinstance(outcome.decision, Push | Probe | EndProbe):
+            view = await self._put_in_force(view, own, outcome, settings, now)
+        elif own.refresh and view.document is not None:
+            # The last push was cut short between ConfigMap and pods.
+            await refresh_mounts(self._client, view.ready.values(), view.document)
+            own.refresh = False
+        before, own.last, own.memory = own.last, outcome, outcome.memory
+        changed = before is None or _standing(before) != _standing(outcome)
+        own.decided_at = now if changed or not own.decided_at else own.decided_at
+        self._figures.decisions.labels(action=action(outcome)).inc()
+        for event_type, reason, note in news(view.pool.name, before, outcome):
+            await self._events.record(view.live, event_type, reason, note, action="Tune")
+        return PoolReport(view, outcome, own.decided_at, applied(evidence))
+
+    def _settings(self, view: PoolView) -> PoolSettings:
+        spec = view.resource.spec
+        return PoolSettings(
+            objectives=effective_objectives(spec, view.pool),
+            tuning=effective_tuning(spec, view.pool),
+            pace=self._configuration.tuning,
+            initial_depth=spec.speculation.depth.initial,
+            max_depth=spec.speculation.depth.max,
+            max_requests=spec.engine.max_num_seqs,
+        )
+
+    def _own(self, view: PoolView) -> _Pool:
+        own = self._pools.get(view.key)
+        if own is None:
+            text = ((view.memory or {}).get("data") or {}).get(MEMORY_KEY)
+            memory = (from_json(text) if text else None) or Memory()
+            own = self._pools[view.key] = _Pool(memory, fence=0)
+        if own.fence == 0 and view.document is not None:
+            # A lease that was deleted counts from 0 again; that must not freeze pushes.
+            written = view.document.fence
+            own.fence = self._fence if self._fence >= written else written + 1
+        return own
+
+    def _evidence(self, view: PoolView, metrics: _Metrics, now: float) -> Evidence:
+        expected = frozenset(view.ready)
+        seconds = WARM_UP_SCRAPES * self._configuration.tuning.scrape_interval_seconds
+        readings = metrics.readings
+        return Evidence(
+            document=view.document,
+            fingerprints=view.fingerprints,
+            expected=expected,
+            reporting=readings.reporting & expected,
+            warming=view.warming(datetime.fromtimestamp(now - seconds, UTC)),
+            intervals=tuple(i for i in readings.intervals if i.pod in expected),
+            versions=readings.versions,
+            query_fault=metrics.fault,
+        )
+
+    async def _put_in_force(
+        self, view: PoolView, own: _Pool, outcome: Outcome, settings: PoolSettings, now: float
+    ) -> PoolView:
+        """Remember first, then write: a crash in between is healed by the next leader, a lost count is not."""
+        decision, before = outcome.decision, view.document
+        assert before is not None and view.schedule is not None and not isinstance(decision, Hold)
+        document = Document(
+            version=before.version + 1 if own.fence == before.fence else 1,
+            fence=own.fence,
+            max_depth=settings.max_depth,
+            table=decision.table,
+            issued_at=datetime.fromtimestamp(now, UTC),
+        )
+        await self._save(view, outcome.memory)
+        await write_schedule(self._client, view.schedule, document)
+        own.refresh = True
+        self._figures.pushes.labels(kind="push" if isinstance(decision, Push) else "probe").inc()
+        logger.info("%s/%s/%s: version %d: %s", *view.key, document.version, decision.reason)
+        await refresh_mounts(self._client, view.ready.values(), document)
+        own.refresh = False
+        return view.with_document(document)
+
+    async def _save(self, view: PoolView, memory: Memory) -> None:
+        resource, pool = view.resource, view.pool.name
+        body = manifest(
+            CONFIG_MAP,
+            resource,
+            names.tuning_config_map(resource.name, pool),
+            names.labels(resource.name, pool, names.ACTIVE),
+            data={MEMORY_KEY: to_json(memory)},
+        )
+        if view.memory is not None:
+            body["metadata"]["uid"] = view.memory["metadata"]["uid"]
+        await self._client.apply(CONFIG_MAP, body, manager=TUNER_MANAGER, force=False)
+
+    async def _report(self, reports: Sequence[PoolReport], now: float) -> None:
+        """Write status if it differs from the live one by more than its times."""
+        body = status_body(reports, now)
+        live = own_part(reports[0].view.live.get("status") or {})
+        wanted: Object = body["status"]
+        if without_times(live) == without_times(wanted):
+            return
+        await self._client.apply_status(SPECULATIVE_DEPLOYMENT, body, manager=TUNER_MANAGER)
+
+
+def _standing(outcome: Outcome) -> tuple[str, str]:
+    """Two holds of one kind are the same decision, whatever their numbers."""
+    decision = outcome.decision
+    return action(outcome), decision.kind if isinstance(decision, Hold) else decision.reason
