@@ -14,7 +14,7 @@ class SimulatedEngine:
     module = "specfleet_simulated"
     owned_flags = (*COMMON_FLAGS, *SIMULATED_FLAGS)
     # startup: two busy cores start 20 of them in about a minute. drain: 2048 tokens at 20 ms take 41 s.
-    timing = Timing(startup=180, pre_stop=5, drain=60, teardown=5)
+    timing = Timing(startup=180, pre_stop=5, drain=60, teardown=10)
 
     def refusals(self, spec: Spec) -> tuple[Refusal, ...]:
         return owned_flag_refusals(self.owned_flags, spec.engine.extra_args)

@@ -9,6 +9,7 @@ from typing import Any
 from specfleet.api.configuration import Configuration
 from specfleet.api.resource import PoolSpec, SpeculativeDeployment
 from specfleet.engines.engine import Engine, Refusal
+from specfleet.planning.deployment import replicas_owner
 from specfleet.planning.gpus import gpus_per_pod
 
 LIMIT_EXCEEDED = "LimitExceeded"
@@ -66,10 +67,10 @@ def _ceilings(
 
 
 def wanted_replicas(pool: PoolSpec, live: Mapping[str, Any] | None) -> int:
-    """Count the pods that are wanted: by the spec, else by an autoscaler, else the 1 of a new Deployment."""
-    if pool.replicas is not None:
-        return pool.replicas
-    return 1 if live is None else int(live["spec"].get("replicas", 1))
+    """Count the pods that are wanted: by an autoscaler, else by the spec, else the 1 of a new Deployment."""
+    if live is not None and (pool.replicas is None or replicas_owner(live) is not None):
+        return int(live["spec"].get("replicas", 1))
+    return 1 if pool.replicas is None else pool.replicas
 
 
 def _metrics_source(resource: SpeculativeDeployment, configuration: Configuration) -> Iterator[Refusal]:

@@ -3,7 +3,7 @@
 Source: design/api.md, "Status".
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Literal
@@ -101,25 +101,36 @@ def degraded(
     refusals: Sequence[Refusal],
     failures: Sequence[PodFailure],
 ) -> Finding:
-    """Say what a human has to look at. The reason is the first problem's, the message has them all."""
+    """Say what a human has to look at. The reason is the worst problem's, the message has them all."""
+    told = [refusal for refusal in refusals if refusal.reason != WAITING_FOR_DELETION]
     problems = [
-        (refusal.reason, refusal.message) for refusal in refusals if refusal.reason != WAITING_FOR_DELETION
-    ]
-    problems += [(failure.reason, failure.message) for failure in failures]
-    problems += [
-        ("PodsNotCreated", f"pool {pool.plan.name}: {pool.refused_pods}")
-        for pool in pools
-        if pool.refused_pods
-    ]
-    names = {pool.plan.name for pool in pools}
-    problems += [
-        (pool.fault.reason, f"pool {pool.name}: {pool.fault.message}")
-        for pool in resource.status.pools
-        if pool.fault is not None and pool.name in names
+        *((refusal.reason, refusal.message) for refusal in told if _blocks(refusal)),
+        *((failure.reason, failure.message) for failure in failures),
+        *(problem for pool in pools for problem in _rollout_problems(pool)),
+        *_schedule_problems(resource, pools),
+        *((refusal.reason, refusal.message) for refusal in told if not _blocks(refusal)),
     ]
     if not problems:
         return Finding("Degraded", "False", "NoProblem", "")
     return Finding("Degraded", "True", problems[0][0], "; ".join(message for _, message in problems))
+
+
+def _rollout_problems(pool: PoolProgress) -> Iterator[tuple[str, str]]:
+    if pool.refused_pods:
+        yield "PodsNotCreated", f"pool {pool.plan.name}: {pool.refused_pods}"
+    if pool.stuck and not pool.done:
+        message = "no new pod became ready within the deadline: see kubectl describe and logs of its pods"
+        yield "RolloutStuck", f"pool {pool.plan.name}: {message}"
+
+
+def _schedule_problems(
+    resource: SpeculativeDeployment, pools: Sequence[PoolProgress]
+) -> Iterator[tuple[str, str]]:
+    """Pass on what the tuner found wrong with its pushes, for pools that still exist."""
+    names = {pool.plan.name for pool in pools}
+    for pool in resource.status.pools:
+        if pool.fault is not None and pool.name in names:
+            yield pool.fault.reason, f"pool {pool.name}: {pool.fault.message}"
 
 
 def proposer_compatible(resource: SpeculativeDeployment) -> Finding:

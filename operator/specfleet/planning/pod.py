@@ -77,6 +77,8 @@ def _container(design: PoolDesign) -> dict[str, Any]:
         **_probes(design),
         # The pod leaves its Services while this sleep runs; only then is the engine told to stop.
         "lifecycle": {"preStop": {"sleep": {"seconds": design.engine.timing.pre_stop}}},
+        # An engine that cannot start says why in its last line; the condition Degraded quotes it.
+        "terminationMessagePolicy": "FallbackToLogsOnError",
         "securityContext": written(_CONTAINER_SECURITY),
         "volumeMounts": [*written(design.pool.template.volume_mounts), *_own_mounts(design)],
     }

@@ -1,7 +1,7 @@
 """Why pods do not serve, in words: crash, image, configuration, no node. Read from pods, quoted with care.
 
-Only two foreign texts are passed on: the scheduler's message, and the one line that an engine of ours left as
-termination message. Everything else is named by its Kubernetes reason.
+Only two foreign texts are passed on: the scheduler's message, and the last line of an engine of ours that
+could not start. Everything else is named by its Kubernetes reason.
 """
 
 import re
@@ -15,8 +15,8 @@ from specfleet.planning.observed import Live, one_line
 ENGINE_FAILED = "EngineFailed"
 UNSCHEDULABLE = "Unschedulable"
 
-# What an engine of ours writes as termination message when it cannot start: one printable line.
-_ENGINE_MESSAGE = re.compile(r"specfleet: ([\x20-\x7e]{1,400})")
+# "specfleet_engine: error: ...": how argparse, and our engines beside it, end a program that cannot start.
+_ENGINE_LINE = re.compile(r"specfleet_[a-z]+: (?:error: )?([\x20-\x7e]{1,400})")
 _IMAGE_REASONS = frozenset({"ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull"})
 _CONTAINER_REASONS = frozenset({"CreateContainerConfigError", "CreateContainerError", "RunContainerError"})
 
@@ -92,7 +92,8 @@ def _exit_cause(ended: Live) -> str:
         return (
             "the engine was killed for want of memory (OOMKilled): raise its memory limit or lower maxNumSeqs"
         )
-    own_words = _ENGINE_MESSAGE.fullmatch(str(ended.get("message") or "").strip())
+    lines = str(ended.get("message") or "").strip().splitlines()
+    own_words = _ENGINE_LINE.fullmatch(lines[-1]) if lines else None
     if own_words is not None:
         return f"the engine cannot start: {own_words[1]}"
     return f"the engine ended with exit code {ended.get('exitCode')}: see kubectl logs --previous"

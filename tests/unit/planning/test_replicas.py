@@ -43,3 +43,13 @@ def test_kubectl_scale_hands_the_number_back_when_the_autoscaler_is_gone() -> No
     observed = scaled_by("kubectl", observed, ACTIVE[1], 1)
 
     assert body(planned(resource, observed), ACTIVE)["spec"]["replicas"] == 2
+
+
+def test_pods_that_an_autoscaler_added_count_as_wanted() -> None:
+    resource = a_resource(a_pool(replicas=2))
+    observed = scaled_by("kube-controller-manager", running(resource), ACTIVE[1], 5)
+
+    (pool,) = planned(resource, observed).pools
+
+    assert pool.replicas == 5
+    assert pool.replicas_owner == "kube-controller-manager"

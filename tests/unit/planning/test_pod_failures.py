@@ -1,0 +1,119 @@
+"""What users are told about pods that do not serve."""
+
+from typing import Any
+
+import pytest
+from tests.unit.planning.builders import a_pod
+
+from specfleet.planning.pod_failures import PodFailure, pod_failures
+
+
+def failures(*pods: dict[str, Any]) -> tuple[PodFailure, ...]:
+    return pod_failures(pods, {"interactive"})
+
+
+def crashed(message: str = "", *, waiting: str | None = "CrashLoopBackOff", **ended: Any) -> dict[str, Any]:
+    """A container that has ended once and is waiting, or runs again without being ready."""
+    state: dict[str, Any] = {"running": {}} if waiting is None else {"waiting": {"reason": waiting}}
+    terminated = {"exitCode": 1, "reason": "Error", "message": message, **ended}
+    return {"ready": False, "restartCount": 1, "state": state, "lastState": {"terminated": terminated}}
+
+
+def waiting(reason: str) -> dict[str, Any]:
+    return {
+        "ready": False,
+        "state": {"waiting": {"reason": reason, "message": "secret.registry.test said no"}},
+    }
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "specfleet_engine: error: --model /models/x: no such directory",
+        "INFO loading\nusage: specfleet_engine\nspecfleet_engine: --model /models/x: no such directory\n",
+    ],
+)
+def test_the_last_line_of_an_engine_that_cannot_start_is_quoted(message: str) -> None:
+    (failure,) = failures(a_pod(container=crashed(message)))
+
+    assert failure == PodFailure(
+        "EngineFailed",
+        "pool interactive: pod chat-interactive-active-1: "
+        "the engine cannot start: --model /models/x: no such directory",
+    )
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        pytest.param("", id="none"),
+        pytest.param("Traceback: token=hf_secret", id="not-ours"),
+        pytest.param("specfleet_engine: fine\nprompt: hf_secret", id="not-the-last-line"),
+        pytest.param("specfleet_engine: error: hf_secret\x1b[2J", id="not-printable"),
+        pytest.param("specfleet_engine: " + "hf_secret" * 100, id="too-long"),
+    ],
+)
+def test_no_other_text_of_a_container_reaches_the_user(message: str) -> None:
+    (failure,) = failures(a_pod(container=crashed(message, exitCode=3)))
+
+    assert "hf_secret" not in failure.message
+    assert "exit code 3" in failure.message
+    assert "kubectl logs" in failure.message
+
+
+def test_an_engine_killed_for_memory_is_told_apart() -> None:
+    (failure,) = failures(a_pod(container=crashed(exitCode=137, reason="OOMKilled")))
+
+    assert failure.reason == "EngineFailed"
+    assert "OOMKilled" in failure.message
+
+
+def test_an_engine_that_restarts_counts_until_it_is_ready() -> None:
+    again = crashed("specfleet_engine: bad model", waiting=None)
+
+    assert failures(a_pod(container=again))
+    assert failures(a_pod(container={**again, "ready": True})) == ()
+
+
+def test_an_engine_that_starts_for_the_first_time_is_no_failure() -> None:
+    assert failures(a_pod(container={"ready": False, "state": {"running": {}}})) == ()
+    assert failures(a_pod(container=waiting("ContainerCreating"))) == ()
+
+
+@pytest.mark.parametrize("reason", ["ErrImagePull", "ImagePullBackOff", "InvalidImageName"])
+def test_an_image_that_cannot_be_pulled_is_named_without_the_registrys_words(reason: str) -> None:
+    (failure,) = failures(a_pod(container=waiting(reason)))
+
+    assert "image example.test/engine:1 cannot be pulled" in failure.message
+    assert "said no" not in failure.message
+
+
+def test_a_missing_secret_or_config_map_is_a_failure_to_create_the_container() -> None:
+    (failure,) = failures(a_pod(container=waiting("CreateContainerConfigError")))
+
+    assert "every Secret, ConfigMap and claim" in failure.message
+
+
+def test_a_pod_without_a_node_has_the_schedulers_words() -> None:
+    words = "0/3 nodes are available: 3 Insufficient nvidia.com/gpu."
+    scheduled = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": words}
+
+    (failure,) = failures(a_pod(phase="Pending", conditions=[scheduled]))
+
+    assert failure.reason == "Unschedulable"
+    assert failure.message.endswith(f"no node can take it: {words}")
+
+
+def test_one_cause_of_several_pods_is_told_once() -> None:
+    (failure,) = failures(*(a_pod(f"chat-{number}", container=crashed()) for number in (2, 1, 3)))
+
+    assert "pod chat-1 and 2 more" in failure.message
+
+
+@pytest.mark.parametrize(
+    "gone",
+    [{"deletionTimestamp": "2026-01-01T00:00:00Z"}, {"phase": "Failed"}, {"pool": "another"}],
+    ids=["deleted", "replaced", "of-no-pool-of-the-spec"],
+)
+def test_pods_that_go_away_do_not_count(gone: dict[str, Any]) -> None:
+    assert failures(a_pod(container=crashed(), **gone)) == ()
