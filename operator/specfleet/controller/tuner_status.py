@@ -51,14 +51,26 @@ def status_body(reports: Sequence[PoolReport], now: float) -> Object:
     }
 
 
-def own_part(status: Object) -> Object:
-    """Give the tuner's part of a live status, to compare with."""
-    pools = [
-        {"name": pool["name"], **{key: pool[key] for key in OWN_POOL_FIELDS if key in pool}}
+def comparable(status: Object) -> Object:
+    """Give the tuner's part of a status without times: a new time stamp alone is no reason to write."""
+    pools = {
+        pool["name"]: {key: _without_times(pool[key]) for key in OWN_POOL_FIELDS if key in pool}
         for pool in status.get("pools") or ()
-    ]
-    conditions = [entry for entry in status.get("conditions") or () if entry["type"] in OWN_CONDITIONS]
+    }
+    conditions = {
+        entry["type"]: _without_times(entry)
+        for entry in status.get("conditions") or ()
+        if entry["type"] in OWN_CONDITIONS
+    }
     return {"summary": status.get("summary") or {}, "pools": pools, "conditions": conditions}
+
+
+def _without_times(value: Any) -> Any:
+    if not isinstance(value, dict):
+        return value
+    return {
+        key: item for key, item in value.items() if key not in ("time", "sampledAt", "lastTransitionTime")
+    }
 
 
 def _pool(report: PoolReport) -> Object:

@@ -12,18 +12,17 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
 from specfleet.api.configuration import Configuration
-from specfleet.api.kinds import CONFIG_MAP, SPECULATIVE_DEPLOYMENT, TUNER_MANAGER, Object
+from specfleet.api.kinds import CONFIG_MAP, SPECULATIVE_DEPLOYMENT, TUNER_MANAGER
 from specfleet.api.objectives import effective_objectives, effective_tuning
 from specfleet.api.schedule import Document
 from specfleet.cluster.client import ClusterClient
 from specfleet.cluster.errors import ClusterError
 from specfleet.cluster.events import EventRecorder
-from specfleet.controller.conditions import without_times
 from specfleet.controller.figures import Figures
 from specfleet.controller.fleet import MEMORY_KEY, PoolKey, PoolView, read_fleet
 from specfleet.controller.push import refresh_mounts, write_schedule
 from specfleet.controller.tuner_events import news
-from specfleet.controller.tuner_status import PoolReport, action, own_part, status_body
+from specfleet.controller.tuner_status import PoolReport, action, comparable, status_body
 from specfleet.planning import names
 from specfleet.planning.manifest import manifest
 from specfleet.telemetry.errors import MetricsError
@@ -107,7 +106,7 @@ class TuningPass:
                 continue
 
     async def run_once(self, now: float) -> None:
-        """Tune every pool once. ``now``: seconds since the epoch. Raises ClusterError if nothing can be read."""
+        """Tune every pool once. ``now``: seconds since the epoch. Raises ClusterError: nothing was read."""
         fleet = await read_fleet(self._client, self._configuration.watch_namespaces)
         views = [view for pools in fleet for view in pools]
         metrics = await self._read_metrics(views, now)
@@ -215,7 +214,7 @@ class TuningPass:
     async def _put_in_force(
         self, view: PoolView, own: _Pool, outcome: Outcome, settings: PoolSettings, now: float
     ) -> PoolView:
-        """Remember first, then write: a crash in between is healed by the next leader, a lost count is not."""
+        """Remember first, then write: a crash in between is healed later, a lost count is not."""
         decision, before = outcome.decision, view.document
         assert before is not None and view.schedule is not None and not isinstance(decision, Hold)
         document = Document(
@@ -250,9 +249,8 @@ class TuningPass:
     async def _report(self, reports: Sequence[PoolReport], now: float) -> None:
         """Write status if it differs from the live one by more than its times."""
         body = status_body(reports, now)
-        live = own_part(reports[0].view.live.get("status") or {})
-        wanted: Object = body["status"]
-        if without_times(live) == without_times(wanted):
+        live = reports[0].view.live.get("status") or {}
+        if comparable(live) == comparable(body["status"]):
             return
         await self._client.apply_status(SPECULATIVE_DEPLOYMENT, body, manager=TUNER_MANAGER)
 

@@ -19,6 +19,7 @@ RECENT_SECONDS = 300.0  # half-life of a window's weight: between two probes of 
 MIN_STEPS = 10.0
 ENOUGH_STEPS = 60.0  # per depth and neighbourhood: a mean over that many steps is good to about 1 %
 FULL_STEPS = 200.0
+LEAST_KERNEL = 0.3  # batches within a factor of 1.5
 NEIGHBOURHOOD = 0.35  # width in ln(batch) inside which windows speak for each other
 
 _RESIDUAL_SD = 0.06
@@ -107,11 +108,11 @@ class StepCost:
 
     def steps_near(self, batch: float, depth: int) -> float:
         """Measured steps at a depth near a batch, whatever their age."""
-        return sum(min(w.steps, FULL_STEPS) * _kernel(w, batch) for w in self._windows if w.depth == depth)
+        return sum(min(w.steps, FULL_STEPS) for w in self._windows if w.depth == depth and _near(w, batch))
 
     def last_measured(self, batch: float, depth: int) -> float | None:
         """When that depth was last measured near that batch."""
-        near = [w.at for w in self._windows if w.depth == depth and _kernel(w, batch) > 0.3]
+        near = [w.at for w in self._windows if w.depth == depth and _near(w, batch)]
         return max(near, default=None)
 
     def _nearness(self, window: Window, batch: float, depth: int) -> float:
@@ -121,6 +122,10 @@ class StepCost:
 def _kernel(window: Window, batch: float) -> float:
     distance = math.log(max(batch, 1.0) / max(window.batch, 1.0)) / NEIGHBOURHOOD
     return math.exp(-distance * distance) if abs(distance) < 3.0 else 0.0
+
+
+def _near(window: Window, batch: float) -> bool:
+    return _kernel(window, batch) > LEAST_KERNEL
 
 
 def _model_seconds(logs: Sequence[float], batch: float, tokens: float, depth: int) -> float:

@@ -10,7 +10,7 @@ from typing import Literal
 from specfleet.api.schedule import Document, Table, depth_for
 from specfleet.tuning.bins import bins
 from specfleet.tuning.cost import ENOUGH_STEPS, StepCost
-from specfleet.tuning.decision import Decision, EndProbe, Hold, Probe, Push
+from specfleet.tuning.decision import Decision, EndProbe, Hold, HoldKind, Probe, Push
 from specfleet.tuning.estimates import Estimates
 from specfleet.tuning.evidence import Evidence, Usable, data_fault, usable
 from specfleet.tuning.floors import WORST_OF_SECONDS
@@ -19,7 +19,7 @@ from specfleet.tuning.measure import Figures, figures
 from specfleet.tuning.memory import Memory, ProbeRun
 from specfleet.tuning.move import choose, gain_over_depth_zero, recommended
 from specfleet.tuning.optimise import Situation
-from specfleet.tuning.probes import over, refusal, target
+from specfleet.tuning.probes import Target, after_jump, further, over, refusal, target
 from specfleet.tuning.rows import changed, written
 from specfleet.tuning.settings import PoolSettings
 from specfleet.tuning.verify import verified
@@ -123,38 +123,57 @@ def _decide(
     ordered = _ordered(settings, memory, known.document)
     if ordered is not None:
         return ordered
-    if memory.probe is not None:
-        if fault is not None or not evidence.expected:
-            memory = replace(memory, probe=replace(memory.probe, steps=0.0))
-        ended = over(memory, settings, now)
-        if ended is None:
-            return Hold("Probing", f"a probe of depth {memory.probe.depth if memory.probe else 0} is running")
-        move = None if fault or _doubt(settings, evidence, memory) else choose(settings, memory, known, now)
-        return move if isinstance(move, Push) else EndProbe(known.situation.table, ended)
     doubt = fault or _doubt(settings, evidence, memory)
+    if memory.probe is not None:
+        return _while_probing(memory.probe, doubt, settings, memory, known, now)
     if doubt is not None:
         return doubt
-    if settings.tuning.mode == "Observe":
-        return Hold("ModeObserve", "mode Observe measures and changes nothing")
-    if settings.tuning.mode == "Recommend":
-        return Hold("ModeRecommend", "mode Recommend shows what it would push and changes nothing")
+    move = _move(settings, memory, known, now)
+    return (_probe(settings, memory, known, now) or move) if isinstance(move, Hold) else move
+
+
+def _while_probing(
+    probe: ProbeRun, doubt: Hold | None, settings: PoolSettings, memory: Memory, known: _Known, now: float
+) -> Decision:
+    ended = over(memory, settings, now)
+    if ended is None:
+        return Hold("Probing", f"a probe of depth {probe.depth} is running")
+    move = _move(settings, memory, known, now) if doubt is None else doubt
+    return EndProbe(known.situation.table, ended) if isinstance(move, Hold) else move
+
+
+def _move(settings: PoolSettings, memory: Memory, known: _Known, now: float) -> Decision:
+    """Push what is best, unless a probe may show at once that deeper is better still."""
     move = choose(settings, memory, known, now)
-    if isinstance(move, Push):
+    if not isinstance(move, Push) or known.estimates is None or _lowers(move.table, memory, known):
         return move
-    return _probe(settings, memory, known, now) or move
+    if after_jump(memory):
+        return _probe(settings, memory, known, now) or move
+    found = depth_for(move.table, _running(memory))
+    chosen = further(memory, known.estimates, found, settings.candidates)
+    if chosen is None or refusal(memory, now) is not None:
+        return move
+    return _probe_of(chosen, settings, memory, known)
+
+
+def _lowers(table: Table, memory: Memory, known: _Known) -> bool:
+    running = _running(memory)
+    return depth_for(table, running) < depth_for(known.situation.table, running)
+
+
+def _running(memory: Memory) -> int:
+    return max(1, round(memory.batch or 1.0))
 
 
 def _ordered(settings: PoolSettings, memory: Memory, document: Document) -> Decision | None:
     """What the user orders comes first and needs no data."""
     back = memory.probe.back_to if memory.probe else document.table
     if settings.tuning.paused:
-        if memory.probe is not None:
-            return EndProbe(back, "tuning is paused")
-        return Hold("Paused", "tuning is paused: the schedule stays as it is")
+        hold = Hold("Paused", "tuning is paused: the schedule stays as it is")
+        return EndProbe(back, "tuning is paused") if memory.probe else hold
     if settings.pin is not None:
-        if settings.pin != document.table:
-            return Push(settings.pin, f"tuning.schedule pins {written(settings.pin)}")
-        return Hold("Pinned", f"tuning.schedule pins {written(settings.pin)}")
+        reason = f"tuning.schedule pins {written(settings.pin)}"
+        return Hold("Pinned", reason) if settings.pin == document.table else Push(settings.pin, reason)
     if any(row.depth > settings.max_depth for row in document.table):
         clipped = changed(back, settings.max_requests, lambda _, depth: min(depth, settings.max_depth))
         return Push(clipped, f"depth.max is {settings.max_depth}: engines would refuse a deeper table")
@@ -164,35 +183,47 @@ def _ordered(settings: PoolSettings, memory: Memory, document: Document) -> Deci
 
 
 def _doubt(settings: PoolSettings, evidence: Evidence, memory: Memory) -> Hold | None:
-    if settings.max_depth == 0:
-        return Hold("NoProposer", "method none: there is no depth to tune")
-    if not evidence.expected:
-        return Hold("NoPods", "no pod is ready")
-    if len(evidence.fingerprints) > 1:
-        return Hold("Rollout", "a rollout is running: pods of two configurations are not compared")
-    if memory.good_passes < FULL_WINDOW_PASSES:
-        return Hold("FirstWindow", f"waits for {FULL_WINDOW_PASSES} intervals of whole data")
-    if memory.fault is not None:
-        return Hold("PushFault", f"{memory.fault.reason}: {memory.fault.message}")
-    return None
+    """Give the first reason to change nothing."""
+    fault = memory.fault
+    reasons: tuple[tuple[bool, HoldKind, str], ...] = (
+        (settings.max_depth == 0, "NoProposer", "method none: there is no depth to tune"),
+        (not evidence.expected, "NoPods", "no pod is ready"),
+        (
+            len(evidence.fingerprints) > 1,
+            "Rollout",
+            "a rollout is running: pods of two configurations are not compared",
+        ),
+        (
+            memory.good_passes < FULL_WINDOW_PASSES,
+            "FirstWindow",
+            f"waits for {FULL_WINDOW_PASSES} intervals of whole data",
+        ),
+        (fault is not None, "PushFault", f"{fault.reason}: {fault.message}" if fault else ""),
+        (settings.tuning.mode == "Observe", "ModeObserve", "mode Observe measures and changes nothing"),
+        (
+            settings.tuning.mode == "Recommend",
+            "ModeRecommend",
+            "mode Recommend shows what it would push and changes nothing",
+        ),
+    )
+    return next((Hold(kind, reason) for holds, kind, reason in reasons if holds), None)
 
 
 def _probe(settings: PoolSettings, memory: Memory, known: _Known, now: float) -> Decision | None:
-    if known.estimates is None or memory.batch is None or not _moving(memory, now):
-        return None
-    if refusal(memory, now) is not None:
+    if known.estimates is None or not _moving(memory, now) or refusal(memory, now) is not None:
         return None
     chosen = target(memory, known.estimates, known.situation, settings, now)
-    if chosen is None:
-        return None
-    first, last = int(memory.batch / PROBE_WIDTH), memory.batch * PROBE_WIDTH + 1
+    return _probe_of(chosen, settings, memory, known) if chosen is not None else None
+
+
+def _probe_of(chosen: Target, settings: PoolSettings, memory: Memory, known: _Known) -> Probe:
+    batch = memory.batch or 1.0
+    first, last = int(batch / PROBE_WIDTH), batch * PROBE_WIDTH + 1
     table = changed(
         known.situation.table,
         settings.max_requests,
         lambda running, depth: chosen.depth if first <= running <= last else depth,
     )
-    if table == known.situation.table:
-        return None
     return Probe(table, chosen.depth, chosen.reason)
 
 
@@ -212,7 +243,9 @@ def _after(memory: Memory, decision: Decision, table: Table, now: float) -> Memo
                 ineffective_passes=0,
             )
         case Probe(depth=depth):
-            return replace(memory, written_at=now, ineffective_passes=0, probe=ProbeRun(depth, now, table))
+            rung = memory.probe.rung + 1 if memory.probe else 1
+            run = ProbeRun(depth, now, table, memory.batch or 1.0, rung=rung)
+            return replace(memory, written_at=now, ineffective_passes=0, probe=run, probed_at=now)
         case EndProbe():
             return replace(memory, probe=None, probed_at=now, written_at=now, ineffective_passes=0)
         case Hold():

@@ -19,6 +19,7 @@ HoldKind = Literal[
     "Verifying",
     "NoProposer",
     "NoTraffic",
+    "NewLoad",
     "ModeObserve",
     "ModeRecommend",
     "Pinned",

@@ -10,6 +10,7 @@ from specfleet.tuning.survival import Survival
 
 # At depth 0 nothing is drafted, so a return of easy text would go unseen: soft-off must win by that much.
 BLINDNESS = 0.02
+DEEPEST = 16  # limit of the API
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,8 +22,17 @@ class Estimates:
     throughput: bool = False
 
     def measured(self, batch: float, depth: int) -> bool:
-        """Say whether a depth has been tried near this batch, and its acceptance is still known."""
-        return self.survival.known(depth) and self.cost.steps_near(batch, depth) >= ENOUGH_STEPS
+        """Say whether a depth was tried near this batch, or lies between two that were."""
+        return self.survival.known(depth) and (
+            self._timed(batch, depth)
+            or (
+                any(self._timed(batch, lower) for lower in range(depth))
+                and any(self._timed(batch, higher) for higher in range(depth + 1, DEEPEST + 1))
+            )
+        )
+
+    def _timed(self, batch: float, depth: int) -> bool:
+        return self.cost.steps_near(batch, depth) >= ENOUGH_STEPS
 
     def seconds(self, batch: float, depth: int) -> float:
         """T(B, k) with the drafts that such a depth brings."""
@@ -32,7 +42,7 @@ class Estimates:
         """J(k | B) as expected: for figures and gains."""
         return self.survival.tokens_per_step(depth) / self.seconds(batch, depth)
 
-    def score(self, batch: float, depth: int) -> float:
-        """J(k | B) for choosing: deeper drafts at their 20 % quantile, depth 0 less its blindness."""
+    def score(self, batch: float, depth: int, current: int) -> float:
+        """J(k | B) for choosing: drafts at their 20 % quantile, depth 0 less its blindness if new."""
         score = self.survival.cautious_tokens_per_step(depth) / self.seconds(batch, depth)
-        return score / (1.0 + BLINDNESS) if depth == 0 and not self.throughput else score
+        return score / (1.0 + BLINDNESS) if depth == 0 < current and not self.throughput else score

@@ -13,7 +13,7 @@ LEAST_COVERAGE = 0.8
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """``expected``: ready pods. ``warming``: pods too young to learn from. ``query_fault``: no answer, why."""
+    """``expected``: ready pods. ``warming``: too young to learn from. ``query_fault``: why no answer."""
 
     document: Document | None
     fingerprints: frozenset[str] = frozenset()

@@ -69,7 +69,7 @@ def floor(objectives: EffectiveObjectives, recent: Sequence[Pressure], batch: fl
 def queue_is_slow(
     objectives: EffectiveObjectives, delay: float | None, waiting: float, completions_per_second: float
 ) -> bool:
-    """Say whether requests wait longer than they may. A stuck queue records no delays, so its length counts."""
+    """Say whether requests wait too long. A stuck queue records no delays, so its length counts."""
     limit = objectives.queue_delay_seconds
     if limit is not None and delay is not None and delay > limit:
         return True

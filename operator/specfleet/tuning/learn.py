@@ -15,6 +15,7 @@ from specfleet.tuning.survival import Survival
 
 # Short: acceptance is that of the traffic now, and says nothing about loads of half an hour ago.
 LOAD_HALF_LIFE_SECONDS = 30.0
+LOAD_CHANGE_SECONDS = 60.0
 
 
 def learn(
@@ -37,8 +38,23 @@ def learn(
     )
     memory = _pressures(memory, used, settings, now)
     if traffic:
+        memory = _load_change(memory, used.counts, now)
         memory = _acceptance(memory, used.counts, now)
         memory = _windows(memory, used.counts, evidence, bins, now)
+    return memory
+
+
+def _load_change(memory: Memory, counts: Counts, now: float) -> Memory:
+    """Another load is other traffic: what one user's text accepted says nothing about a crowd's."""
+    batch = counts.all_sequence_steps / counts.all_steps if counts.all_steps > 0 else None
+    usual = memory.usual_batch
+    if batch is None or usual is None:
+        return replace(memory, usual_batch=usual or batch)
+    calm = now - (memory.jumped_at or 0.0) >= LOAD_CHANGE_SECONDS
+    if calm and memory.load_is_new and replace(memory, batch=batch).load_is_new:
+        return replace(
+            memory, survival=Survival(), jump=JumpWatch(), jumped_at=now, load={}, usual_batch=batch
+        )
     return memory
 
 
@@ -46,7 +62,8 @@ def _acceptance(memory: Memory, counts: Counts, now: float) -> Memory:
     fresh = Survival().plus(counts)
     watch, jumped = memory.jump.after(fresh.accepted.get(1, 0.0), fresh.reached.get(1, 0.0))
     if jumped:
-        return replace(memory, survival=fresh, jump=watch, jumped_at=now, load={})
+        batch = counts.all_sequence_steps / counts.all_steps
+        return replace(memory, survival=fresh, jump=watch, jumped_at=now, load={}, usual_batch=batch)
     return replace(memory, survival=memory.survival.plus(counts), jump=watch)
 
 

@@ -13,16 +13,19 @@ from specfleet.tuning.jump import JumpWatch
 from specfleet.tuning.survival import Survival
 
 HOUR = 3600.0
+NEW_LOAD = 3.0
 
 
 @dataclass(frozen=True, slots=True)
 class ProbeRun:
-    """A probe in force since ``started``; ``back_to`` is the table to return to."""
+    """A probe at ``batch``; ``back_to`` is the table to return to, ``rung`` counts the notches of a climb."""
 
     depth: int
     started: float
     back_to: Table
+    batch: float
     steps: float = 0.0
+    rung: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,8 +40,9 @@ class PushFault:
 class Memory:
     """``load``: seconds of decode steps by bin index, forgotten with a half-life of 30 s.
 
-    ``good_passes`` counts passes with whole data since the start or the last fault. ``write_at`` is when the
-    last table was written, ``ineffective_passes`` how often the engines' depths did not fit it.
+    ``usual_batch`` is the load that acceptance was learnt at. ``good_passes`` counts passes with whole data
+    since the start or the last fault. ``written_at`` is when the last table was written,
+    ``ineffective_passes`` how often the engines' depths did not fit it.
     """
 
     fingerprint: str = ""
@@ -49,6 +53,7 @@ class Memory:
     windows: Windows = ()
     load: Mapping[int, float] = field(default_factory=dict)
     batch: float | None = None
+    usual_batch: float | None = None
     pressures: tuple[Pressure, ...] = ()
     queue_since: float | None = None
     slow_passes: int = 0
@@ -61,6 +66,13 @@ class Memory:
     written_at: float | None = None
     ineffective_passes: int = 0
     fault: PushFault | None = None
+
+    @property
+    def load_is_new(self) -> bool:
+        """Say whether the load is far from the one that acceptance was learnt at."""
+        if self.batch is None or self.usual_batch is None:
+            return False
+        return not self.usual_batch / NEW_LOAD <= self.batch <= self.usual_batch * NEW_LOAD
 
     def pushes_within_hour(self, now: float) -> int:
         return sum(1 for at in self.pushes if now - at < HOUR)

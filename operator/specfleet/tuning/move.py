@@ -18,7 +18,7 @@ from specfleet.tuning.settings import PoolSettings
 LEAST_GAIN = 0.01
 # The scarcer the pushes that are left in this hour, the more one must bring.
 GAIN_WHEN_SCARCE = 0.07
-GAIN_FOR_LAST = 0.08
+GAIN_FOR_LAST = 0.12
 
 
 class Known(Protocol):
@@ -33,29 +33,52 @@ def choose(settings: PoolSettings, memory: Memory, known: Known, now: float) -> 
     estimates, situation = known.estimates, known.situation
     if estimates is None or memory.batch is None:
         return Hold("NoTraffic", "nothing has been decoded yet")
-    used, most = memory.pushes_within_hour(now), settings.tuning.max_pushes_per_hour
     limit = floor(settings.objectives, memory.pressures, memory.batch)
-    if limit is not None:
-        lowered = limit.applied(situation.table, settings.max_requests)
-        if lowered != situation.table:
-            if used >= most:
-                return Hold("PushLimit", f"{used} pushes within an hour, {most} are allowed; {limit.reason}")
-            return Push(lowered, limit.reason)
+    lowered = situation.table if limit is None else limit.applied(situation.table, settings.max_requests)
+    if limit is not None and lowered != situation.table:
+        # Safety skips the cool-down and the least gain; the limit of pushes is the user's word.
+        return _exhausted(settings, memory, limit.reason, now) or Push(lowered, limit.reason)
+    if memory.load_is_new:
+        return Hold(
+            "NewLoad", f"{memory.batch:.1f} running requests are a new load: waits for its acceptance"
+        )
     table = best_table(estimates, situation)
     if limit is not None:
         table = limit.applied(table, settings.max_requests)
     promise = gain(estimates, situation, table)
     if promise <= LEAST_GAIN:
         return Hold("Settled", _settled(estimates, situation, memory.batch))
-    if (wait := _cool_down(settings, memory, now)) > 0.0:
-        return Hold("CoolDown", f"{written(table)} promises {promise:+.1%}, in {wait:.0f} s")
+    reason = f"{written(table)} promises {promise:+.1%}"
+    held = (
+        _cooling(settings, memory, reason, now)
+        or _exhausted(settings, memory, reason, now)
+        or _not_worth(settings, memory, reason, promise, now)
+    )
+    return held or Push(table, _why(estimates, situation, table, promise))
+
+
+def _cooling(settings: PoolSettings, memory: Memory, reason: str, now: float) -> Hold | None:
+    wait = _cool_down(settings, memory, now)
+    return Hold("CoolDown", f"{reason}, in {wait:.0f} s") if wait > 0.0 else None
+
+
+def _exhausted(settings: PoolSettings, memory: Memory, reason: str, now: float) -> Hold | None:
+    used, most = memory.pushes_within_hour(now), settings.tuning.max_pushes_per_hour
+    return (
+        Hold("PushLimit", f"{reason}, but {used} of {most} pushes an hour are used") if used >= most else None
+    )
+
+
+def _not_worth(
+    settings: PoolSettings, memory: Memory, reason: str, promise: float, now: float
+) -> Hold | None:
+    used, most = memory.pushes_within_hour(now), settings.tuning.max_pushes_per_hour
     needed = _needed(used, most)
-    if promise < needed:
-        return Hold(
-            "PushLimit",
-            f"{written(table)} promises {promise:+.1%}; push {used + 1} of {most} needs {needed:.1%}",
-        )
-    return Push(table, _why(estimates, situation, table, promise))
+    return (
+        Hold("PushLimit", f"{reason}; push {used + 1} of {most} needs {needed:.1%}")
+        if promise < needed
+        else None
+    )
 
 
 def _cool_down(settings: PoolSettings, memory: Memory, now: float) -> float:
@@ -66,8 +89,6 @@ def _cool_down(settings: PoolSettings, memory: Memory, now: float) -> float:
 
 
 def _needed(used: int, most: int) -> float:
-    if used >= most:
-        return math.inf
     if used == most - 1 and most > 1:
         return GAIN_FOR_LAST
     return LEAST_GAIN + (GAIN_WHEN_SCARCE - LEAST_GAIN) * (used / most) ** 2

@@ -31,7 +31,7 @@ class Situation:
 
 
 def best_table(estimates: Estimates, situation: Situation, *, extrapolate: bool = False) -> Table:
-    """Build the table of the best depths. ``extrapolate``: also depths that were never tried (advice only)."""
+    """Build the table of the best depths. ``extrapolate``: untried depths too, for advice only."""
     known = [
         _best_depth(estimates, one.middle, depth_for(situation.table, one.last), situation, extrapolate)
         for one in situation.bins
@@ -54,7 +54,7 @@ def _best_depth(
         tried = list(situation.candidates)
     elif not estimates.measured(batch, current):
         return current
-    scores = {depth: estimates.score(batch, depth) for depth in {*tried, current}}
+    scores = {depth: estimates.score(batch, depth, current) for depth in {*tried, current}}
     top = max(scores.values())
     best = min(depth for depth, score in scores.items() if score >= TIE * top)
     return best if scores[best] > CELL_MARGIN * scores[current] else current
@@ -72,7 +72,7 @@ def _unvisited(index: int, known: Sequence[int | None], estimates: Estimates, si
         return current if above is None else above
     batch = situation.bins[index].middle
     allowed = [d for d in situation.candidates if d <= below and estimates.survival.known(d)]
-    best = max(allowed, key=lambda depth: estimates.score(batch, depth), default=min(current, below))
+    best = max(allowed, key=lambda depth: estimates.score(batch, depth, current), default=min(current, below))
     return min(below, max(best, above or 0))
 
 
@@ -82,5 +82,6 @@ def gain(estimates: Estimates, situation: Situation, new: Table) -> float:
     for weight, one in zip(situation.weights(), situation.bins, strict=True):
         old, better = depth_for(situation.table, one.last), depth_for(new, one.last)
         if weight > 0.0 and old != better:
-            total += weight * math.log(estimates.score(one.middle, better) / estimates.score(one.middle, old))
+            ratio = estimates.score(one.middle, better, old) / estimates.score(one.middle, old, old)
+            total += weight * math.log(ratio)
     return total

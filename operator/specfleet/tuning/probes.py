@@ -26,6 +26,9 @@ STANDING_QUEUE_SECONDS = 120.0
 WORTHLESS = 0.75  # a depth that is expected to lose more is not tried again while that holds
 CLOSE = 0.98
 CHEAP = 0.9
+PROMISING = 1.0
+MOST_RUNGS = 3
+LEFT = 2.0
 MAX_SCRAPES = 3
 
 
@@ -40,12 +43,19 @@ def over(memory: Memory, settings: PoolSettings, now: float) -> str | None:
     probe = memory.probe
     if probe is None:
         return None
+    if memory.batch is not None and not probe.batch / LEFT <= memory.batch <= probe.batch * LEFT:
+        return f"the load left the probe's range: {memory.batch:.1f} running requests"
     seconds = now - probe.started
     if seconds >= settings.pace.probe_seconds and probe.steps >= ENOUGH_STEPS:
         return f"depth {probe.depth} was measured over {probe.steps:.0f} steps"
     if seconds >= settings.pace.probe_seconds + MAX_SCRAPES * settings.scrape_seconds:
         return f"time is up after {probe.steps:.0f} steps at depth {probe.depth}"
     return None
+
+
+def after_jump(memory: Memory) -> bool:
+    """Say whether traffic has changed since the last probe began."""
+    return memory.jumped_at is not None and memory.jumped_at > (memory.probed_at or 0.0)
 
 
 def refusal(memory: Memory, now: float) -> str | None:
@@ -68,10 +78,10 @@ def target(
     if batch is None:
         return None
     current = depth_for(situation.table, max(1, round(batch)))
-    jumped = memory.jumped_at is not None and memory.jumped_at > (memory.probed_at or 0.0)
+    jumped = after_jump(memory)
     deeper = _deeper(estimates, batch, current, settings.candidates, jumped)
     waited = now - memory.probed_at if memory.probed_at is not None else float("inf")
-    if jumped and deeper is not None:
+    if jumped and deeper is not None and not estimates.survival.known(deeper):
         return Target(deeper, f"acceptance has jumped: depth {deeper} is tried at once")
     wishes = [
         depth
@@ -102,6 +112,22 @@ def _cheap(estimates: Estimates, batch: float, depth: int) -> bool:
     return estimates.rate(batch, depth) >= CHEAP * estimates.rate(batch, 0)
 
 
+def further(memory: Memory, estimates: Estimates, found: int, candidates: Sequence[int]) -> Target | None:
+    """Climb on while a probe that just ended showed a gain and the next notch promises more.
+
+    One push at the end of the climb instead of one per notch: pushes are scarce, and each costs a cool-down.
+    """
+    probe, batch = memory.probe, memory.batch
+    if probe is None or batch is None or probe.rung >= MOST_RUNGS or found != probe.depth:
+        return None
+    above = min((depth for depth in candidates if depth > found), default=None)
+    if above is None or estimates.measured(batch, above):
+        return None
+    if estimates.rate(batch, above) < PROMISING * estimates.rate(batch, found):
+        return None
+    return Target(above, f"depth {found} pays and depth {above} promises more")
+
+
 def _worth(estimates: Estimates, batch: float, depth: int, current: int) -> bool:
     if depth == 0 or current == 0:
         return True
@@ -120,7 +146,7 @@ def _deeper(
     if not above:
         return None
     tried = [d for d in above if estimates.cost.steps_near(batch, d) >= ENOUGH_STEPS]
-    if jumped and tried and current > 0:
+    if jumped and tried and not estimates.survival.known(max(tried)):
         return max(tried)
     for depth in above:
         if depth not in tried or not estimates.survival.known(depth):

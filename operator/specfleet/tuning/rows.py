@@ -1,6 +1,7 @@
 """Tables from depths by bin, and small changes to tables."""
 
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 
 from specfleet.api.schedule import Row, Table, depth_for
 from specfleet.tuning.bins import Bin
@@ -30,7 +31,7 @@ def widened(depths: Sequence[int], weights: Sequence[float], all_bins: Sequence[
         return all_bins[run[-1]].last - all_bins[run[0]].first + 1 < MIN_WIDTH
 
     while len(runs) > 1:
-        for left, right in zip(runs, runs[1:], strict=False):
+        for left, right in pairwise(runs):
             same = chosen[left[0]] == chosen[right[0]]
             if same or narrow(left) or narrow(right):
                 heavy = max((left, right), key=lambda run: (load(run), -chosen[run[0]]))

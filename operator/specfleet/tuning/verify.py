@@ -75,7 +75,8 @@ def _misplaced(interval: PodInterval, document: Document) -> str | None:
         return f"pod {interval.pod[1]} reports version {document.version} but ran {depths}"
     scheduled = sum(depth * n for depth, n in counts.sequence_steps.items())
     if counts.draft_tokens is not None and counts.draft_tokens > DRAFT_SLACK * scheduled + 20:
-        return f"pod {interval.pod[1]} drafted {counts.draft_tokens:.0f} tokens where {scheduled:.0f} were allowed"
+        drafted = counts.draft_tokens
+        return f"pod {interval.pod[1]} drafted {drafted:.0f} tokens where {scheduled:.0f} were allowed"
     return None
 
 

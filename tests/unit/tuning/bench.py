@@ -1,4 +1,4 @@
-"""A small closed loop: a pod with a known step cost and acceptance, and the tuner that sees its counters only.
+"""A small closed loop: a pod with known step cost and acceptance, and the tuner that sees only its counters.
 
 Each scrape interval is one draw of counts, so an hour takes a moment. The true cost has a sharper knee and a
 larger cost per request than the tuner's priors.
@@ -26,7 +26,7 @@ APPLY_SECONDS = 2.0
 
 @dataclass(frozen=True)
 class Traffic:
-    """``users`` at once; a step of a sequence drafts with ``draft_share``, each token is accepted with ``chance``."""
+    """``users`` at once; a sequence drafts in ``draft_share`` of its steps, a token is taken by ``chance``."""
 
     users: int
     chance: float
@@ -56,7 +56,12 @@ class Cost:
 
 
 def some_settings(
-    *, mode: str = "Enforce", paused: bool = False, pin: Table | None = None, most: int = 6, scrape: float = 15.0
+    *,
+    mode: str = "Enforce",
+    paused: bool = False,
+    pin: Table | None = None,
+    most: int = 6,
+    scrape: float = 15.0,
 ) -> PoolSettings:
     return PoolSettings(
         objectives=EffectiveObjectives(None, 2.0, 1.0, 0.1),
@@ -122,7 +127,9 @@ class Bench:
         )
         pods = frozenset({POD})
         evidence = self.broken(
-            Evidence(self.document, frozenset({"f"}), pods, pods, frozenset(), (interval,), {POD: interval.version})
+            Evidence(
+                self.document, frozenset({"f"}), pods, pods, frozenset(), (interval,), {POD: interval.version}
+            )
         )
         outcome = decide(self.settings, evidence, self.memory, self.now)
         self.memory = outcome.memory
@@ -138,7 +145,8 @@ class Bench:
         self.level = max(0.5, self.level * (1.0 + draw.gauss(0.0, self.drift)))
         chance = min(0.98, max(0.02, self.traffic.chance + 0.08 * self.wave))
         totals: dict[str, dict[int, float]] = {
-            name: {} for name in ("steps", "step_seconds", "sequence_steps", "draft_positions", "accepted_positions")
+            name: {}
+            for name in ("steps", "step_seconds", "sequence_steps", "draft_positions", "accepted_positions")
         }
         tokens = 0.0
         for document, seconds in parts:
