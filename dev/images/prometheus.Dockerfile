@@ -1,4 +1,4 @@
-# The local cluster's Prometheus: Debian's program, with the public image's entry point, user and folders.
+# The local cluster's Prometheus: the program built from source, with the public image's entry point, user and folders.
 ARG BASE_IMAGE
 FROM ${BASE_IMAGE}
 COPY prometheus /bin/prometheus

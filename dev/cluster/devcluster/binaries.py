@@ -85,16 +85,17 @@ def _unpack(archive: Path, target: Path) -> None:
     target.chmod(0o755)
 
 
-def go_build(sources: Path, package: str, target: Path) -> None:
+def go_build(sources: Path, package: str, target: Path, tags: str = "") -> None:
     """Build one static Go program. Raises ClusterError when Go is absent or the build fails."""
     if shutil.which("go") is None:
         raise ClusterError(
-            "Go is not on PATH, and is needed to build the Kubernetes programs; "
-            "install it (see the version in dev/cluster/seed/go.mod)"
+            f"Go is not on PATH, and is needed to build {target.name.split('.')[0]}; "
+            f"install it (see the version in {sources / 'go.mod'})"
         )
     flags = f"-s -w -X k8s.io/component-base/version.gitVersion={KUBERNETES_VERSION}"
     started = time.monotonic()
-    command = ["go", "build", "-trimpath", "-buildvcs=false", "-ldflags", flags, "-o", str(target), package]
+    command = ["go", "build", "-trimpath", "-buildvcs=false", "-tags", tags, "-ldflags", flags]
+    command += ["-o", str(target), package]
     run(command, environment={**os.environ, "CGO_ENABLED": "0"}, folder=sources)
     say(f"built {target.name.split('.')[0]} in {time.monotonic() - started:.0f} s")
 

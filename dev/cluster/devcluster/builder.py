@@ -1,7 +1,6 @@
 """Build the project's images with buildah, in a store of the cache folder, on a base by debootstrap."""
 
 import os
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -10,6 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from devcluster import packages
+from devcluster.binaries import go_build, source_key
 from devcluster.recipes import Recipe, reference, repository
 from devcluster.settings import Settings
 from devcluster.shell import run, say
@@ -18,6 +18,7 @@ BASE = "localhost/specfleet-base:bookworm"
 DEBIAN = ("--variant=minbase", "--include=python3,python3-venv,ca-certificates", "bookworm")
 # Made anew inside every container, or of use to apt alone.
 NOT_IN_BASE = ("./dev/*", "./proc/*", "./sys/*", "./var/cache/apt/*", "./var/lib/apt/lists/*")
+PROMETHEUS = "github.com/prometheus/prometheus/cmd/prometheus"
 CA_BUNDLE = Path("/etc/ssl/certs/ca-certificates.crt")
 # What of the host's pip configuration concerns the network.
 PIP_SETTINGS = ("index-url", "extra-index-url", "trusted-host", "proxy", "timeout")
@@ -83,19 +84,20 @@ class Builder:
         if recipe.target:
             yield repository_folder, repository_folder / "Dockerfile"
             return
-        program = self._debian_program(recipe.name)
+        program = self._prometheus()
         yield program.parent, repository_folder / "dev" / "images" / f"{recipe.name}.Dockerfile"
 
-    def _debian_program(self, package: str) -> Path:
-        """Take one program out of its Debian package; installing the package would start a service."""
-        program = self._settings.cache / "debian" / package / package
+    def _prometheus(self) -> Path:
+        """Provide the program from source: Debian's build cannot discover a Kubernetes' pods."""
+        sources = self._settings.repository / "dev" / "images" / "prometheus"
+        key = source_key([sources / name for name in ("go.mod", "go.sum")])
+        program = self._settings.cache / "prometheus" / key / "prometheus"
         if not program.is_file():
+            say("build Prometheus from source: a few minutes, once")
             program.parent.mkdir(parents=True, exist_ok=True)
-            with tempfile.TemporaryDirectory(dir=self._folder) as scratch:
-                run(["apt-get", "download", "-q", package], folder=Path(scratch))
-                archive = next(Path(scratch).glob("*.deb"))
-                run(["dpkg-deb", "--extract", archive, Path(scratch) / "files"])
-                shutil.copy2(Path(scratch) / "files" / "usr" / "bin" / package, program)
+            partial = program.with_suffix(f".{os.getpid()}")
+            go_build(sources, PROMETHEUS, partial, tags="netgo,remove_all_sd,enable_kubernetes_sd")
+            partial.rename(program)
         return program
 
 
