@@ -1,0 +1,83 @@
+"""Whole resources, one of each kind, whose rendering is kept as golden files."""
+
+from typing import Any
+
+from tests.unit.planning.builders import a_pool, a_resource, a_simulated_resource
+
+from specfleet.api.resource import SpeculativeDeployment
+
+# Every field of every model, so that a field which is dropped is seen.
+FULL_TEMPLATE: dict[str, Any] = {
+    "resources": {
+        "limits": {"nvidia.com/gpu": 1, "memory": "24Gi"},
+        "requests": {"cpu": "4", "memory": "16Gi"},
+    },
+    "nodeSelector": {"gpu": "l4"},
+    "tolerations": [{"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"}],
+    "affinity": {"podAntiAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": []}},
+    "topologySpreadConstraints": [
+        {"topologyKey": "topology.kubernetes.io/zone", "maxSkew": 2, "whenUnsatisfiable": "ScheduleAnyway"}
+    ],
+    "priorityClassName": "serving",
+    "imagePullSecrets": ["registry"],
+    "serviceAccountName": "inference",
+    "volumes": [
+        {"name": "cache", "emptyDir": {"medium": "Memory", "sizeLimit": "1Gi"}},
+        {"name": "templates", "configMap": {"name": "chat-templates"}},
+        {"name": "keys", "secret": {"secretName": "engine-keys"}},
+        {"name": "data", "persistentVolumeClaim": {"claimName": "data", "readOnly": True}},
+    ],
+    "volumeMounts": [
+        {"name": "cache", "mountPath": "/cache"},
+        {"name": "templates", "mountPath": "/templates", "readOnly": True},
+        {"name": "data", "mountPath": "/data", "subPath": "chat"},
+    ],
+    "labels": {"team": "search"},
+    "annotations": {"example.test/owner": "search"},
+}
+
+
+def builtin_full() -> SpeculativeDeployment:
+    return a_resource(
+        a_pool("interactive", replicas=3, template=FULL_TEMPLATE),
+        model={"uri": "pvc://weights/smollm2", "servedName": "smollm2"},
+        engine={
+            "type": "builtin",
+            "image": "example.test/engine:pinned",
+            "dtype": "float32",
+            "maxModelLen": 4096,
+            "maxNumSeqs": 32,
+            "extraArgs": ["--threads", "4"],
+            "env": [
+                {"name": "MODE", "value": "fast"},
+                {"name": "TOKEN", "valueFrom": {"secretKeyRef": {"name": "hub", "key": "token"}}},
+                {"name": "TUNE", "valueFrom": {"configMapKeyRef": {"name": "tune", "key": "level"}}},
+            ],
+        },
+        speculation={
+            "method": "ngram",
+            "depth": {"initial": 1, "max": 8},
+            "ngram": {"minMatch": 3, "maxMatch": 6},
+        },
+    )
+
+
+def simulated_full() -> SpeculativeDeployment:
+    return a_simulated_resource(
+        a_pool("interactive", replicas=2),
+        {"name": "batch"},
+        engine={
+            "type": "simulated",
+            "simulated": {
+                "repetitiveAcceptancePercent": 90,
+                "freeAcceptancePercent": 20,
+                "stepTime": "12ms",
+                "kneeTokens": 48,
+                "kvCacheTokens": 8192,
+            },
+        },
+        tuning={"schedule": [{"maxRequests": 8, "depth": 4}, {"depth": 0}]},
+    )
+
+
+RESOURCES = {"builtin-full": builtin_full(), "builtin-small": a_resource(), "simulated": simulated_full()}
