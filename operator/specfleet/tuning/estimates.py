@@ -15,11 +15,15 @@ DEEPEST = 16  # limit of the API
 
 @dataclass(frozen=True, slots=True)
 class Estimates:
-    """What is known now. ``throughput``: requests queue, so nothing but J counts."""
+    """What is known now. ``throughput``: requests queue, so nothing but J counts.
+
+    ``cautious`` takes drafts at their lower quantile, where an unseen position counts nothing; advice does not.
+    """
 
     survival: Survival
     cost: StepCost
     throughput: bool = False
+    cautious: bool = True
 
     def measured(self, batch: float, depth: int) -> bool:
         """Say whether a depth was tried near this batch, or lies between two that were."""
@@ -44,5 +48,8 @@ class Estimates:
 
     def score(self, batch: float, depth: int, current: int) -> float:
         """J(k | B) for choosing: drafts at their 20 % quantile, depth 0 less its blindness if new."""
-        score = self.survival.cautious_tokens_per_step(depth) / self.seconds(batch, depth)
+        if self.cautious:
+            score = self.survival.cautious_tokens_per_step(depth) / self.seconds(batch, depth)
+        else:
+            score = self.rate(batch, depth)
         return score / (1.0 + BLINDNESS) if depth == 0 < current and not self.throughput else score

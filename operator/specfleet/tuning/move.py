@@ -4,6 +4,7 @@ Source: design/tuning.md, sections 7 and 10.1.
 """
 
 import math
+from dataclasses import replace
 from typing import Protocol
 
 from specfleet.api.schedule import Table, depth_for
@@ -122,8 +123,9 @@ def _settled(estimates: Estimates, situation: Situation, batch: float) -> str:
 
 def recommended(estimates: Estimates, situation: Situation) -> tuple[Table, float]:
     """Give the table that would be pushed, untried depths by the model, and its expected gain."""
-    table = best_table(estimates, situation, extrapolate=True)
-    return table, gain(estimates, situation, table)
+    expected = replace(estimates, cautious=False)
+    table = best_table(expected, situation, extrapolate=True)
+    return table, gain(expected, situation, table)
 
 
 def gain_over_depth_zero(estimates: Estimates, situation: Situation) -> float | None:

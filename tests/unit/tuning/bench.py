@@ -26,7 +26,7 @@ APPLY_SECONDS = 2.0
 
 @dataclass(frozen=True)
 class Traffic:
-    """``users`` at once; a sequence drafts in ``draft_share`` of its steps, a token is taken by ``chance``."""
+    """``users`` at once; one drafts in ``draft_share`` of its steps, tokens are taken by ``chance``."""
 
     users: int
     chance: float

@@ -1,0 +1,316 @@
+"""The tuning pass against a cluster in memory and pods that follow what it writes."""
+
+import pytest
+from tests.integration.controller.builders import a_configuration, a_resource
+from tests.integration.controller.played_prometheus import SCRAPE, PlayedPrometheus
+from tests.integration.fake_api import DirectClient, Faults, Store
+
+from specfleet.api.kinds import CONFIG_MAP, POD, POD_MONITOR, SPECULATIVE_DEPLOYMENT, Object
+from specfleet.api.schedule import Document
+from specfleet.cluster.events import EVENT, EventRecorder
+from specfleet.controller.figures import Figures
+from specfleet.controller.key import Key
+from specfleet.controller.push import ANNOTATION
+from specfleet.controller.reconcile import Reconciler
+from specfleet.controller.tuning_pass import TuningPass
+from specfleet.telemetry.errors import AnswerPartial, SourceTimeout
+
+PODS = ("chat-main-active-a", "chat-main-active-b")
+START = 1_900_000_000.0
+
+
+class Fleet:
+    """One resource with ready pods, a tuning pass, and a clock that moves by scrapes."""
+
+    def __init__(self, **spec: object) -> None:
+        self.store = Store()
+        self.faults = Faults()
+        self.client = DirectClient(self.store, self.faults, unserved=frozenset({POD_MONITOR}))
+        self.spec = {"tuning": {"mode": "Enforce"}, **spec}
+        self.now = START
+        self.prometheus = PlayedPrometheus(self.store, PODS)
+        self.tuning = self.a_leader(fence=3)
+
+    def a_leader(self, fence: int) -> TuningPass:
+        events = EventRecorder(self.client, instance="test")
+        sources = {"default": self.prometheus}
+        configuration = a_configuration()
+        return TuningPass(self.client, sources, configuration, events, Figures(), fence=fence)
+
+    async def start(self) -> "Fleet":
+        self.store.create(SPECULATIVE_DEPLOYMENT, a_resource(**self.spec))
+        events = EventRecorder(self.client, instance="test")
+        reconciler = Reconciler(self.client, a_configuration(), events, Figures(), fence=3)
+        await reconciler.reconcile(Key("llm", "chat"))
+        for pod in PODS:
+            self.store.create(POD, a_pod(pod))
+            self.store.set_status(POD, "llm", pod, READY)
+        return self
+
+    async def passes(self, count: int) -> "Fleet":
+        for _ in range(count):
+            self.now += SCRAPE
+            self.prometheus.scrape(self.now)
+            await self.tuning.run_once(self.now + 1.0)
+        return self
+
+    @property
+    def resource(self) -> Object:
+        return self.store.get(SPECULATIVE_DEPLOYMENT, "llm", "chat")
+
+    @property
+    def pool(self) -> Object:
+        (pool,) = self.resource["status"]["pools"]
+        return pool
+
+    @property
+    def document(self) -> Document:
+        live = self.store.get(CONFIG_MAP, "llm", "chat-main-active-schedule")
+        return Document.from_json(live["data"]["schedule.json"])
+
+    def condition(self, kind: str) -> Object:
+        return next(one for one in self.resource["status"]["conditions"] if one["type"] == kind)
+
+    def events(self, reason: str) -> list[str]:
+        return [one["note"] for one in self.store.list(EVENT, "llm") if one["reason"] == reason]
+
+    def edit(self, **tuning: object) -> None:
+        live = self.resource
+        live["spec"]["tuning"] = {"mode": "Enforce", **tuning}
+        self.store.replace(SPECULATIVE_DEPLOYMENT, live)
+
+
+READY = {
+    "conditions": [{"type": "Ready", "status": "True"}],
+    "containerStatuses": [{"name": "engine", "state": {"running": {"startedAt": "2026-01-01T00:00:00Z"}}}],
+}
+
+
+def a_pod(name: str) -> Object:
+    labels = {
+        "specfleet.dev/deployment": "chat",
+        "specfleet.dev/pool": "main",
+        "specfleet.dev/slice": "active",
+        "specfleet.dev/fingerprint": "f",
+    }
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name, "namespace": "llm", "labels": labels},
+        "spec": {},
+    }
+
+
+async def test_it_learns_pushes_and_reports_with_numbers() -> None:
+    fleet = await (await Fleet().start()).passes(30)
+
+    assert fleet.document.table[0].depth == 5
+    assert fleet.pool["state"] == "Active"
+    assert fleet.pool["schedule"]["appliedReplicas"] == 2
+    assert float(fleet.pool["measured"]["meanDepth"]) == 5
+    assert float(fleet.pool["measured"]["gainPercent"]["value"]) > 100
+    assert fleet.condition("MetricsAvailable")["status"] == "True"
+    assert fleet.condition("SpeculationActive")["status"] == "True"
+    (push,) = fleet.events("SchedulePushed")
+    assert "depth 2 -> 5" in push
+    assert fleet.resource["status"]["summary"]["depth"] == "5.00"
+
+
+async def test_a_push_writes_the_map_and_then_an_annotation_with_fence_and_version_on_each_pod() -> None:
+    fleet = await (await Fleet().start()).passes(30)
+
+    expected = f"{fleet.document.fence}-{fleet.document.version}"
+    pods = [fleet.store.get(POD, "llm", pod) for pod in PODS]
+    assert [pod["metadata"]["annotations"][ANNOTATION] for pod in pods] == [expected, expected]
+
+
+async def test_each_pass_asks_a_fixed_number_of_queries() -> None:
+    fleet = await (await Fleet().start()).passes(4)
+
+    assert fleet.prometheus.queries == 2 * 4
+
+
+async def test_an_idle_pool_writes_nothing() -> None:
+    fleet = await Fleet().start()
+    fleet.prometheus.traffic = fleet.prometheus.traffic.__class__(users=0, chance=0.5)
+    await fleet.passes(6)
+    before = fleet.client.writes
+
+    await fleet.passes(20)
+
+    assert fleet.client.writes == before
+
+
+async def test_a_pool_without_pods_is_pending_and_written_once() -> None:
+    fleet = await Fleet().start()
+    for pod in PODS:
+        fleet.store.delete(POD, "llm", pod)
+    await fleet.passes(1)
+    before = fleet.client.writes
+
+    await fleet.passes(10)
+
+    assert (fleet.pool["state"], fleet.pool["lastDecision"]["reason"]) == ("Pending", "no pod is ready")
+    assert fleet.client.writes == before
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        pytest.param(SourceTimeout("the metrics source did not answer within 5 s"), id="timeout"),
+        pytest.param(
+            AnswerPartial("the metrics source warns that its answer may lack data"), id="P8-warning"
+        ),
+    ],
+)
+async def test_an_outage_keeps_version_and_table_and_says_why(error: Exception) -> None:
+    fleet = await (await Fleet().start()).passes(30)
+    before = fleet.document
+
+    fleet.prometheus.error = error  # type: ignore[assignment]
+    await fleet.passes(8)
+
+    assert fleet.document == before
+    assert fleet.pool["state"] == "SafeHold"
+    assert fleet.condition("MetricsAvailable")["status"] == "False"
+    assert str(error) in fleet.condition("MetricsAvailable")["message"]
+    assert len(fleet.events("MetricsUnavailable")) == 1
+
+    fleet.prometheus.error = None
+    await fleet.passes(6)
+    assert fleet.pool["state"] == "Active"
+    assert fleet.condition("MetricsAvailable")["status"] == "True"
+
+
+async def test_p9_pods_that_are_no_longer_scraped_hold_the_schedule() -> None:
+    fleet = await (await Fleet().start()).passes(30)
+
+    fleet.prometheus.silent = PODS
+    await fleet.passes(6)
+
+    assert fleet.pool["lastDecision"]["reason"] == "no sample of 2 ready pods is younger than 3 scrapes"
+
+
+async def test_too_little_coverage_holds_the_schedule() -> None:
+    fleet = await (await Fleet().start()).passes(5)
+
+    fleet.prometheus.silent = PODS[:1]
+    await fleet.passes(5)
+
+    assert fleet.pool["lastDecision"]["reason"] == "1 of 2 ready pods report, 80 % are needed"
+
+
+async def test_an_unknown_metrics_source_is_named() -> None:
+    fleet = await (await Fleet(tuning={"mode": "Enforce", "metricsSource": "other"}).start()).passes(2)
+
+    assert (
+        "metricsSource other is not in the operator's configuration" in fleet.pool["lastDecision"]["reason"]
+    )
+
+
+async def test_a_pin_is_pushed_at_once_without_any_metrics() -> None:
+    fleet = await (await Fleet().start()).passes(1)
+    fleet.prometheus.error = SourceTimeout("down")
+
+    fleet.edit(schedule=[{"maxRequests": 4, "depth": 5}, {"depth": 0}])
+    await fleet.passes(1)
+
+    assert [(row.max_requests, row.depth) for row in fleet.document.table] == [(4, 5), (None, 0)]
+    assert fleet.document.version == 2
+
+
+async def test_paused_freezes_even_a_new_pin() -> None:
+    fleet = await (await Fleet().start()).passes(1)
+
+    fleet.edit(paused=True, schedule=[{"depth": 0}])
+    await fleet.passes(30)
+
+    assert fleet.document.version == 1
+    assert len(fleet.events("Paused")) == 1
+
+
+async def test_observe_measures_and_never_writes_a_schedule() -> None:
+    fleet = await (await Fleet(tuning={"mode": "Observe"}).start()).passes(30)
+
+    assert fleet.document.version == 1
+    assert fleet.pool["measured"]["meanDepth"] == "2.00"
+
+
+async def test_recommend_shows_table_and_gain_and_never_writes_a_schedule() -> None:
+    fleet = await (await Fleet(tuning={"mode": "Recommend"}).start()).passes(30)
+
+    assert fleet.document.version == 1
+    assert fleet.pool["recommendation"]["table"][0]["depth"] > 2
+    assert float(fleet.pool["recommendation"]["expectedGainPercent"]) > 0
+
+
+async def test_pods_that_do_not_take_a_push_are_a_fault_that_stops_further_ones_until_they_do() -> None:
+    fleet = await (await Fleet().start()).passes(1)
+    fleet.prometheus.deaf = True
+    await fleet.passes(12)
+    version = fleet.document.version
+
+    assert fleet.pool["fault"]["reason"] == "ScheduleNotApplied"
+    await fleet.passes(20)
+    assert fleet.document.version == version
+
+    fleet.prometheus.deaf = False
+    await fleet.passes(3)
+    assert "fault" not in fleet.pool
+
+
+async def test_a_new_leader_goes_on_with_what_was_learnt_and_changes_nothing_at_first() -> None:
+    fleet = await (await Fleet().start()).passes(30)
+    before = fleet.document
+
+    fleet.tuning = fleet.a_leader(fence=4)
+    await fleet.passes(3)
+
+    assert fleet.document == before
+
+
+async def test_a_higher_fence_starts_versions_again() -> None:
+    fleet = await (await Fleet().start()).passes(30)
+    fleet.tuning = fleet.a_leader(fence=4)
+
+    fleet.edit(schedule=[{"depth": 1}])
+    await fleet.passes(1)
+
+    assert (fleet.document.fence, fleet.document.version) == (4, 1)
+
+
+async def test_a_lease_that_was_deleted_cannot_freeze_pushes() -> None:
+    fleet = await (await Fleet().start()).passes(1)
+    fleet.tuning = fleet.a_leader(fence=1)
+
+    fleet.edit(schedule=[{"depth": 1}])
+    await fleet.passes(1)
+
+    assert (fleet.document.fence, fleet.document.version) == (4, 1)
+
+
+async def test_a_probe_of_a_dead_leader_is_ended_by_the_next() -> None:
+    fleet = await (await Fleet().start()).passes(1)
+    while not fleet.pool.get("probe"):
+        await fleet.passes(1)
+
+    fleet.tuning = fleet.a_leader(fence=4)
+    fleet.prometheus.error = SourceTimeout("down")
+    await fleet.passes(8)
+
+    assert [row.depth for row in fleet.document.table] == [2]
+    assert "probe" not in fleet.pool
+
+
+@pytest.mark.parametrize("kind", ["configmaps", "pods"])
+async def test_a_write_that_fails_is_made_up_for(kind: str) -> None:
+    fleet = await (await Fleet().start()).passes(1)
+    fleet.edit(schedule=[{"depth": 1}])
+
+    fleet.faults.add(500, verb="apply", path=kind)
+    await fleet.passes(3)
+
+    value = f"{fleet.document.fence}-{fleet.document.version}"
+    assert [row.depth for row in fleet.document.table] == [1]
+    for pod in PODS:
+        assert fleet.store.get(POD, "llm", pod)["metadata"]["annotations"][ANNOTATION] == value
