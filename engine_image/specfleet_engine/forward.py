@@ -41,6 +41,7 @@ class TargetModel:
         )
         self.positions: int = config.max_position_embeddings
         self.vocabulary_size: int = config.vocab_size
+        self.weight_bytes: int = sum(weight.nbytes for weight in model.parameters())
         self.dtype = model.dtype
         self.device = model.device
 

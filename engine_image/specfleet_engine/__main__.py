@@ -1,0 +1,108 @@
+"""`python -m specfleet_engine`: load a model, say what was loaded, serve it.
+
+What cannot be served ends the process with status 1 and one line, which also goes to the file that
+Kubernetes shows as the container's termination message, so that the operator can pass the reason on.
+"""
+
+import argparse
+import logging
+import sys
+import time
+from pathlib import Path
+
+import torch
+
+from specfleet_engine.core import EngineCore
+from specfleet_engine.cpu import usable_cores
+from specfleet_engine.errors import EngineError
+from specfleet_engine.forward import TargetModel
+from specfleet_engine.load import load_model, load_tokenizer
+from specfleet_engine.ngram import NgramProposer
+from specfleet_engine.tokenizer import EngineTokenizer
+from specfleet_serving.arguments import add_common_arguments, settings_from, whole
+from specfleet_serving.process import serve
+
+logger = logging.getLogger("specfleet_engine")
+
+TERMINATION_LOG = Path("/dev/termination-log")
+DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
+
+
+def main(arguments: list[str] | None = None, termination_log: Path = TERMINATION_LOG) -> int:
+    """Run the engine until it is told to stop; gives the exit status."""
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
+    parser = _parser()
+    options = parser.parse_args(arguments)
+    settings = settings_from(parser, options)
+    torch.set_num_threads(usable_cores())
+    try:
+        core, tokenizer = _load(options)
+    except EngineError as error:
+        _give_up(str(error), termination_log)
+        return 1
+    return serve(core, tokenizer, settings)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="specfleet_engine", description="Serve a model speculatively.")
+    parser.add_argument("--model", type=Path, required=True, help="folder with config.json and safetensors")
+    parser.add_argument("--dtype", choices=DTYPES, default="bfloat16", help="type of weights and KV cache")
+    parser.add_argument("--kv-cache-mib", type=whole(1), default=1024, help="memory for the KV cache, in MiB")
+    add_common_arguments(parser)
+    return parser
+
+
+def _load(options: argparse.Namespace) -> tuple[EngineCore, EngineTokenizer]:
+    begin = time.monotonic()
+    model = load_model(options.model, DTYPES[options.dtype], options.max_model_len)
+    tokenizer = load_tokenizer(options.model, model)
+    core = EngineCore(
+        model,
+        _proposer(options),
+        max_model_len=options.max_model_len,
+        max_num_seqs=options.max_num_seqs,
+        max_depth=options.max_depth,
+        kv_cache_mib=options.kv_cache_mib,
+    )
+    _report(options, model, core, time.monotonic() - begin)
+    return core, tokenizer
+
+
+def _proposer(options: argparse.Namespace) -> NgramProposer | None:
+    if options.method == "none":
+        return None
+    return NgramProposer(options.ngram_min_match, options.ngram_max_match)
+
+
+def _report(options: argparse.Namespace, model: TargetModel, core: EngineCore, seconds: float) -> None:
+    limits = core.limits
+    logger.info(
+        "loaded model=%s seconds=%.1f weights_mib=%d dtype=%s threads=%d kv_blocks=%d kv_tokens=%d kv_mib=%d "
+        "method=%s max_depth=%d max_model_len=%d max_num_seqs=%d",
+        options.model,
+        seconds,
+        model.weight_bytes >> 20,
+        options.dtype,
+        torch.get_num_threads(),
+        limits.kv_tokens // limits.kv_block_size,
+        limits.kv_tokens,
+        limits.kv_tokens * model.kv_bytes_per_token >> 20,
+        limits.method,
+        limits.max_depth,
+        limits.max_model_len,
+        limits.max_num_seqs,
+    )
+
+
+def _give_up(reason: str, termination_log: Path) -> None:
+    logger.error("%s", reason)
+    # Only where a container runtime has put the file: elsewhere it must not be created.
+    if termination_log.exists():
+        try:
+            termination_log.write_text(reason + "\n", encoding="utf-8")
+        except OSError as error:
+            logger.warning("cannot write %s: %s", termination_log, error)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
