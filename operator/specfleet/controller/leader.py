@@ -5,8 +5,6 @@ If one of them ends by itself, all end, and so does the process: kubelet starts 
 
 import asyncio
 import logging
-from collections.abc import Coroutine
-from typing import Any
 
 from specfleet.api.configuration import Configuration
 from specfleet.cluster.events import EventRecorder
@@ -18,7 +16,9 @@ from specfleet.controller.health import HealthServer
 from specfleet.controller.key import Key
 from specfleet.controller.reconcile import Reconciler
 from specfleet.controller.resync import Resync
+from specfleet.controller.tuning_pass import TuningPass
 from specfleet.controller.watch_monitor import WatchMonitor
+from specfleet.telemetry.prometheus import PrometheusSource
 
 STALLED_SECONDS = 300.0
 SILENT_WATCH_SECONDS = 300.0
@@ -47,9 +47,8 @@ class Leader:
         self._figures = figures
         self.events = EventRecorder(client, instance=identity)
         # The first leader has transition 0, and engines refuse a fence below 1.
-        reconciler = Reconciler(
-            client, configuration, self.events, figures, fence=lambda: lease.transitions + 1
-        )
+        fence = lease.transitions + 1
+        reconciler = Reconciler(client, configuration, self.events, figures, fence=fence)
         self.queue: WorkQueue[Key] = WorkQueue(
             reconciler.reconcile,
             group=lambda key: key.namespace,
@@ -64,33 +63,39 @@ class Leader:
             namespaces=configuration.watch_namespaces,
             seconds=configuration.resync_seconds,
         )
+        self._sources = {
+            name: PrometheusSource(source) for name, source in configuration.metrics_sources.items()
+        }
+        self._tuning = TuningPass(client, self._sources, configuration, self.events, figures, fence=fence)
         self._export(health)
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Work until ``stop``, then let running reconciles finish. Raises what ended a task."""
-        endless: tuple[Coroutine[Any, Any, None], ...] = (self.resync.run(),)
-        others = [asyncio.create_task(work) for work in endless]
+        """Work until ``stop``, then let running reconciles and passes finish. Raises what ended a task."""
+        resync = asyncio.create_task(self.resync.run(), name="resync")
         workers = asyncio.create_task(self.queue.run(), name="queue")
-        stopping = asyncio.create_task(stop.wait())
+        tuning = asyncio.create_task(self._tuning.run(stop), name="tuning")
+        stopping = asyncio.create_task(stop.wait(), name="stopping")
+        tasks = (resync, workers, tuning, stopping)
         try:
-            done, _ = await asyncio.wait({*others, workers, stopping}, return_when=asyncio.FIRST_COMPLETED)
-            if stopping not in done:
+            done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            if not stop.is_set():
                 for task in done:
                     task.result()
                 raise TaskEnded("a task of the operator ended by itself")
-            await self._drain(workers)
+            await self._drain(workers, tuning)
         finally:
-            for task in (*others, workers, stopping):
+            for task in tasks:
                 task.cancel()
-            await asyncio.gather(*others, workers, stopping, return_exceptions=True)
+            await asyncio.gather(*tasks, return_exceptions=True)
+            await asyncio.gather(*(source.close() for source in self._sources.values()))
 
-    async def _drain(self, workers: asyncio.Task[None]) -> None:
+    async def _drain(self, *running: asyncio.Task[None]) -> None:
         self.queue.stop()
         try:
             async with asyncio.timeout(DRAIN_SECONDS):
-                await workers
+                await asyncio.gather(*running)
         except TimeoutError:
-            logger.warning("reconciles still ran %g s after the stop and are cut", DRAIN_SECONDS)
+            logger.warning("work that still ran %g s after the stop is cut", DRAIN_SECONDS)
 
     def _finished(self, key: Key, seconds: float, error: Exception | None) -> None:
         self._figures.reconcile_seconds.observe(seconds)

@@ -45,7 +45,7 @@ class _Memory:
 
 
 class Reconciler:
-    """``reconcile`` is the work of the queue. ``fence`` gives the leader's fence once it leads."""
+    """``reconcile`` is the work of the queue. ``fence`` is the leader's, for a pool's first schedule."""
 
     def __init__(
         self,
@@ -54,7 +54,7 @@ class Reconciler:
         events: EventRecorder,
         figures: Figures,
         *,
-        fence: Callable[[], int],
+        fence: int,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
         generator: random.Random | None = None,
     ) -> None:
@@ -93,7 +93,7 @@ class Reconciler:
         return await self._make_so(live, resource, memory)
 
     async def _make_so(self, live: Object, resource: SpeculativeDeployment, memory: _Memory) -> float:
-        observed = await self._observer.observe(resource, fence=self._fence())
+        observed = await self._observer.observe(resource, fence=self._fence)
         # Also after a restart, since nothing is known of what happened meanwhile.
         drifted = digests(observed.objects) != memory.digests
         observed = replace(observed, full=drifted)

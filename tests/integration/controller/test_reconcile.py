@@ -35,7 +35,7 @@ def client(store: Store) -> DirectClient:
 
 def a_reconciler(client: DirectClient) -> Reconciler:
     return Reconciler(
-        client, a_configuration(), EventRecorder(client, instance="test"), Figures(), fence=lambda: 3
+        client, a_configuration(), EventRecorder(client, instance="test"), Figures(), fence=3
     )
 
 
