@@ -12,6 +12,8 @@ from collections.abc import Awaitable, Callable, Hashable
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
+from specfleet.cluster.errors import ClusterError
+
 K = TypeVar("K", bound=Hashable)
 
 logger = logging.getLogger(__name__)
@@ -202,7 +204,10 @@ class WorkQueue(Generic[K]):
         state.failures += 1
         seconds = self._backoff.seconds(state.failures, self._random.uniform(-1, 1))
         logger.warning(
-            "%s failed %d times in a row, again in %.1f s: %s", key, state.failures, seconds, error
+            "%s failed %d times in a row, again in %.1f s: %s: %s",
+            *(key, state.failures, seconds, type(error).__name__, error),
+            # Anything but a fault of the cluster is a bug, and its place matters.
+            exc_info=None if isinstance(error, ClusterError | TimeoutError) else error,
         )
         self._delay(key, state, seconds)
 

@@ -1,0 +1,147 @@
+"""What the adapter makes of an API server that does not do as it should."""
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import pytest
+from aiohttp import web
+from kubernetes.aio.client import Configuration as Connection
+from tests.integration.fake_api import FakeServer
+
+from specfleet.api.kinds import CONFIG_MAP, DEPLOYMENT
+from specfleet.cluster import kubernetes_client
+from specfleet.cluster.errors import (
+    ClusterError,
+    Conflict,
+    Expired,
+    Forbidden,
+    Invalid,
+    NotFound,
+    Unavailable,
+)
+from specfleet.cluster.kubernetes_client import KubernetesClient
+
+A_MAP = {"metadata": {"name": "one", "namespace": "llm"}, "data": {"key": "value"}}
+
+
+@pytest.fixture
+async def server() -> AsyncIterator[FakeServer]:
+    async with FakeServer() as running:
+        yield running
+
+
+@pytest.fixture
+async def client(server: FakeServer) -> AsyncIterator[KubernetesClient]:
+    async with KubernetesClient(server.connection, timeout_seconds=0.3) as running:
+        yield running
+
+
+@pytest.mark.parametrize(
+    ("status", "error"),
+    [
+        (400, Invalid),
+        (401, Forbidden),
+        (403, Forbidden),
+        (404, NotFound),
+        (409, Conflict),
+        (410, Expired),
+        (422, Invalid),
+        (429, Unavailable),
+        (500, Unavailable),
+        (503, Unavailable),
+    ],
+)
+async def test_each_status_is_one_error(
+    server: FakeServer, client: KubernetesClient, status: int, error: type[ClusterError]
+) -> None:
+    server.faults.add(status)
+
+    with pytest.raises(error, match=f"PATCH /api/v1/namespaces/llm/configmaps/one: {status}"):
+        await client.apply(CONFIG_MAP, A_MAP, manager="specfleet")
+
+
+async def test_a_server_that_does_not_answer_is_unavailable_in_time(
+    server: FakeServer, client: KubernetesClient
+) -> None:
+    server.faults.add("timeout")
+
+    async with asyncio.timeout(5):
+        with pytest.raises(Unavailable, match="no answer within"):
+            await client.get(CONFIG_MAP, "llm", "one")
+
+
+async def test_a_closed_port_is_unavailable() -> None:
+    async with KubernetesClient(Connection(host="http://127.0.0.1:9")) as client:
+        with pytest.raises(Unavailable):
+            await client.get(CONFIG_MAP, "llm", "one")
+
+
+async def test_a_list_whose_pages_expire_is_started_again(
+    server: FakeServer, client: KubernetesClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kubernetes_client, "PAGE_SIZE", 2)
+    for number in range(5):
+        server.store.create(CONFIG_MAP, {"metadata": {"name": f"map-{number}", "namespace": "llm"}})
+    server.faults.add(410, path="configmaps", times=2)
+
+    found = await client.list(CONFIG_MAP, "llm", {})
+
+    assert [item["metadata"]["name"] for item in found] == [f"map-{number}" for number in range(5)]
+
+
+async def test_a_list_that_expires_every_time_gives_up(server: FakeServer, client: KubernetesClient) -> None:
+    server.faults.add(410, path="configmaps", times=10)
+
+    with pytest.raises(Expired):
+        await client.list(CONFIG_MAP, "llm", {})
+
+
+async def test_proxies_of_the_environment_are_not_used(
+    client: KubernetesClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:9")
+    monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")
+
+    await client.apply(CONFIG_MAP, A_MAP, manager="specfleet")
+
+
+async def test_an_error_names_reason_and_fields_and_repeats_no_value() -> None:
+    async def refuse(_: web.Request) -> web.Response:
+        body = {
+            "kind": "Status",
+            "reason": "Invalid",
+            "message": 'env "SECRET" has value hunter2',
+            "details": {"causes": [{"field": "spec.replicas", "message": "hunter2"}]},
+        }
+        return web.json_response(body, status=422)
+
+    app = web.Application()
+    app.router.add_route("*", "/{path:.*}", refuse)
+    runner = web.AppRunner(app)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    host = f"http://127.0.0.1:{runner.addresses[0][1]}"
+
+    async with KubernetesClient(Connection(host=host)) as client:
+        with pytest.raises(Invalid) as refused:
+            await client.get(DEPLOYMENT, "llm", "chat")
+    await runner.cleanup()
+
+    assert "422 Invalid (spec.replicas)" in str(refused.value)
+    assert "hunter2" not in str(refused.value)
+
+
+async def test_an_answer_that_is_no_object_is_unavailable() -> None:
+    async def greet(_: web.Request) -> web.Response:
+        return web.Response(text="<html>welcome</html>")
+
+    app = web.Application()
+    app.router.add_route("*", "/{path:.*}", greet)
+    runner = web.AppRunner(app)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0).start()
+
+    async with KubernetesClient(Connection(host=f"http://127.0.0.1:{runner.addresses[0][1]}")) as client:
+        with pytest.raises(Unavailable, match="is this a Kubernetes API server"):
+            await client.get(CONFIG_MAP, "llm", "one")
+    await runner.cleanup()
