@@ -54,7 +54,11 @@ class ClusterClient(Protocol):
         """
 
     async def apply_status(self, kind: Kind, body: Object, *, manager: str) -> Object:
-        """Server-side apply to the status subresource."""
+        """Server-side apply to the status subresource.
+
+        With a ``metadata.uid`` in the body, Conflict tells that another object of the name was met. It may
+        have got the status; its own reconcile or next tuning pass replaces it.
+        """
 
     async def delete(self, kind: Kind, namespace: str, name: str) -> None:
         """Delete one object with background propagation. Already gone is fine."""

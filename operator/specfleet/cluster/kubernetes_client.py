@@ -85,7 +85,12 @@ class KubernetesClient:
         return await self._apply(_object_path(kind, body), body, manager, force)
 
     async def apply_status(self, kind: Kind, body: Object, *, manager: str) -> Object:
-        return await self._apply(_object_path(kind, body) + "/status", body, manager, force=True)
+        told = await self._apply(_object_path(kind, body) + "/status", body, manager, force=True)
+        # The API server takes a custom resource's status whatever the uid (seen on 1.35): the caller must at
+        # least not believe that its own object has it.
+        if body["metadata"].get("uid", told["metadata"]["uid"]) != told["metadata"]["uid"]:
+            raise Conflict(f"{kind.plural} {body['metadata']['name']} is not the object that was read")
+        return told
 
     async def delete(self, kind: Kind, namespace: str, name: str) -> None:
         try:
@@ -169,7 +174,7 @@ class KubernetesClient:
             raise Unavailable(f"{what}: {type(error).__name__}") from error
         self._answered = asyncio.get_running_loop().time()
         if response.status >= 300:
-            raise _ERRORS.get(response.status, Unavailable)(f"{what}: {response.status}{_reason(text)}")
+            raise _error(response.status, text)(f"{what}: {response.status}{_reason(text)}")
         return _parsed(text, what)
 
 
@@ -199,13 +204,24 @@ def _parsed(text: bytes, what: str) -> Object:
     return answer
 
 
+def _error(status: int, text: bytes) -> type[ClusterError]:
+    # Another object has the name by now: the API server calls that an attempt to change the uid.
+    if status == 422 and _faults(text)[1] == ["metadata.uid"]:
+        return Conflict
+    return _ERRORS.get(status, Unavailable)
+
+
 def _reason(text: bytes) -> str:
-    """Name the reason and the fields at fault. Messages are left out: they quote values."""
+    reason, fields = _faults(text)
+    return " " + reason + (f" ({', '.join(fields[:5])})" if fields else "") if reason else ""
+
+
+def _faults(text: bytes) -> tuple[str, list[str]]:
+    """Give the reason and the fields at fault. Messages are left out: they quote values."""
     try:
         status: dict[str, Any] = json.loads(text)
-        reason = str(status.get("reason", ""))
         causes = (status.get("details") or {}).get("causes") or []
         fields = sorted({str(cause["field"]) for cause in causes if cause.get("field")})
+        return str(status.get("reason", "")), fields
     except (ValueError, AttributeError, TypeError, KeyError):
-        return ""
-    return " " + reason + (f" ({', '.join(fields[:5])})" if fields else "") if reason else ""
+        return "", []

@@ -20,7 +20,7 @@ from specfleet.api.kinds import (
     Object,
 )
 from specfleet.cluster import kubernetes_client
-from specfleet.cluster.errors import Conflict, Invalid, NotFound
+from specfleet.cluster.errors import Conflict, NotFound
 from specfleet.cluster.events import EVENT, EventRecorder
 from specfleet.cluster.kubernetes_client import KubernetesClient
 from specfleet.cluster.lease import LEASE
@@ -142,12 +142,12 @@ class ApiServerContract:
 
         assert await cluster.read_map() == {"key": "2"}
 
-    async def test_a_status_with_the_uid_of_a_former_resource_is_refused(self, cluster: Cluster) -> None:
+    async def test_a_status_with_the_uid_of_a_former_resource_is_a_conflict(self, cluster: Cluster) -> None:
         old = await cluster.a_fleet()
         await cluster.client.delete(SPECULATIVE_DEPLOYMENT, cluster.namespace, "chat")
         await cluster.a_fleet()
 
-        with pytest.raises((Conflict, Invalid)):
+        with pytest.raises(Conflict):
             await cluster.apply_status(old, "specfleet", ready="0/0")
 
     async def test_a_status_of_a_missing_resource_is_not_found_or_a_conflict(self, cluster: Cluster) -> None:

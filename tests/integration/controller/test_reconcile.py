@@ -34,9 +34,7 @@ def client(store: Store) -> DirectClient:
 
 
 def a_reconciler(client: DirectClient) -> Reconciler:
-    return Reconciler(
-        client, a_configuration(), EventRecorder(client, instance="test"), Figures(), fence=3
-    )
+    return Reconciler(client, a_configuration(), EventRecorder(client, instance="test"), Figures(), fence=3)
 
 
 @pytest.fixture

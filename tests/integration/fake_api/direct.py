@@ -12,7 +12,13 @@ from specfleet.cluster.client import Kind, Object
 from specfleet.cluster.errors import ClusterError, Conflict, Expired, Invalid, NotFound, Unavailable
 from specfleet.cluster.kubernetes_client import selector
 
-ERRORS: dict[int, type[ClusterError]] = {400: Invalid, 404: NotFound, 409: Conflict, 410: Expired}
+ERRORS: dict[int, type[ClusterError]] = {
+    400: Invalid,
+    404: NotFound,
+    409: Conflict,
+    410: Expired,
+    422: Conflict,
+}
 
 
 class DirectClient:
@@ -43,7 +49,12 @@ class DirectClient:
         return await self._call("apply", kind, lambda: self.store.apply(kind, body, manager, force))
 
     async def apply_status(self, kind: Kind, body: Object, *, manager: str) -> Object:
-        return await self._call("apply_status", kind, lambda: self.store.apply_status(kind, body, manager))
+        told: Object = await self._call(
+            "apply_status", kind, lambda: self.store.apply_status(kind, body, manager)
+        )
+        if body["metadata"].get("uid", told["metadata"]["uid"]) != told["metadata"]["uid"]:
+            raise Conflict("another object of the name")
+        return told
 
     async def create(self, kind: Kind, body: Object) -> Object:
         return await self._call("create", kind, lambda: self.store.create(kind, body))

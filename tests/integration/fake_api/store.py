@@ -17,9 +17,10 @@ SERVER_SET = ("uid", "resourceVersion", "generation", "creationTimestamp", "mana
 class Refused(Exception):
     """An answer other than 2xx."""
 
-    def __init__(self, status: int, reason: str) -> None:
+    def __init__(self, status: int, reason: str, fields: tuple[str, ...] = ()) -> None:
         super().__init__(f"{status} {reason}")
         self.status = status
+        self.fields = fields
         self.reason = reason
 
 
@@ -100,7 +101,7 @@ class Store:
     def apply_status(self, kind: Kind, body: Object, manager: str) -> Object:
         namespace, name = body["metadata"].get("namespace", ""), body["metadata"]["name"]
         entry = self._entry(kind, namespace, name)
-        self._check_preconditions(entry, body)
+        # As the real server: a uid in the body is not looked at here.
         fields = flatten(copy.deepcopy(body.get("status", {})), ("status",))
         return self._apply(kind, namespace, name, entry, fields, manager + "/status", force=True)
 
@@ -198,9 +199,13 @@ class Store:
             listener()
 
     def _check_preconditions(self, entry: Entry, body: Object) -> None:
-        for key in ("uid", "resourceVersion"):
-            if body["metadata"].get(key, entry.system[key]) != entry.system[key]:
-                raise Refused(409, "Conflict")
+        if body["metadata"].get("uid", entry.system["uid"]) != entry.system["uid"]:
+            raise Refused(422, "Invalid", ("metadata.uid",))
+        if (
+            body["metadata"].get("resourceVersion", entry.system["resourceVersion"])
+            != entry.system["resourceVersion"]
+        ):
+            raise Refused(409, "Conflict")
 
     def _entry(self, kind: Kind, namespace: str, name: str) -> Entry:
         if (kind, namespace, name) not in self.entries:
