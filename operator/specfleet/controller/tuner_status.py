@@ -110,7 +110,9 @@ def _measured(figures: Figures, gain: float | None) -> Object:
     def milliseconds(seconds: float | None) -> str | None:
         return None if seconds is None else _number(1000.0 * seconds)
 
+    p50, p95 = milliseconds(figures.first_token_p50), milliseconds(figures.first_token_p95)
     body: dict[str, Any] = {
+        "timeToFirstTokenMs": None if p50 is None else {"p50": p50, "p95": p95},
         "sampledAt": _time(figures.sampled_at),
         "coveragePercent": round(100 * figures.coverage),
         "acceptanceRate": _number(figures.acceptance_rate),

@@ -11,7 +11,6 @@ TOTALS = {
     "vllm:generation_tokens_total": "generation_tokens",
     "vllm:num_preemptions_total": "preemptions",
     "vllm:time_to_first_token_seconds_count": "first_tokens",
-    "vllm:time_to_first_token_seconds_sum": "first_token_seconds",
     "vllm:inter_token_latency_seconds_sum": "inter_token_seconds",
     "vllm:inter_token_latency_seconds_count": "inter_token_events",
     "vllm:request_queue_time_seconds_sum": "queue_seconds",
@@ -28,6 +27,7 @@ BY_LABEL = {
     "specfleet_draft_positions_total": ("draft_positions", "position", 1),
     "vllm:spec_decode_num_accepted_tokens_per_pos_total": ("accepted_positions", "position", 1),
 }
+BUCKETS = {"vllm:time_to_first_token_seconds_bucket": "first_token_buckets"}
 RUNNING = "vllm:num_requests_running"
 WAITING = "vllm:num_requests_waiting"
 KV_USAGE = "vllm:kv_cache_usage_perc"

@@ -1,8 +1,8 @@
 """The fixed queries: one text for all pools together, never one per pool.
 
 Each is a range selector, sent as an instant query, so that the answer is raw samples with their own time
-stamps (trap P3). Source: design/tuning.md, sections 3.1 and 3.2. Query B (buckets) is not among them: no
-rule of this release reads a bucket.
+stamps (trap P3). Source: design/tuning.md, sections 3.1 and 3.2. Query B (shares of buckets) is not among
+them: no rule of this release reads it, and the buckets that status shows come with query A.
 """
 
 WINDOW_SCRAPES = 3
@@ -15,7 +15,8 @@ _ENGINE = (
     "generation_tokens_total",
     "num_preemptions_total",
     "request_success_total",
-    "(inter_token_latency|time_to_first_token|request_queue_time)_seconds_(sum|count)",
+    "(inter_token_latency|request_queue_time)_seconds_(sum|count)",
+    "time_to_first_token_seconds_(count|bucket)",
     "num_requests_running",
     "num_requests_waiting",
     "kv_cache_usage_perc",

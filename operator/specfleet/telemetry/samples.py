@@ -148,7 +148,7 @@ def _newest_common(answers: Sequence[list[Series]]) -> _Scrape | None:
 
 def _counts(pairs: Iterable[_Pair]) -> tuple[Counts, bool]:
     totals: defaultdict[str, float] = defaultdict(float)
-    by_label: defaultdict[str, defaultdict[int, float]] = defaultdict(lambda: defaultdict(float))
+    by_label: defaultdict[str, defaultdict[float, float]] = defaultdict(lambda: defaultdict(float))
     restarted = False
     for labels, previous, value in pairs:
         name = labels.get("__name__", "")
@@ -163,11 +163,21 @@ def _counts(pairs: Iterable[_Pair]) -> tuple[Counts, bool]:
             if not labels.get(label, "").isdecimal():
                 continue
             by_label[field][int(labels[label]) + shift] += difference
+        elif name in metrics.BUCKETS and (bound := _bound(labels.get("le", ""))) is not None:
+            by_label[metrics.BUCKETS[name]][bound] += difference
         else:
             continue
         restarted = restarted or fell
     known: dict[str, Any] = {**totals, **{field: dict(values) for field, values in by_label.items()}}
     return Counts(**known), restarted
+
+
+def _bound(text: str) -> float | None:
+    """Read ``le`` as a number: engines write 1 or 1.0 (trap P7)."""
+    try:
+        return float(text)
+    except ValueError:
+        return None
 
 
 def _named(values: Values, name: str) -> list[float]:

@@ -78,54 +78,58 @@ def _level_change(windows: Windows, new: Window) -> float:
     return float(min(1.25, max(0.8, ratio)) ** share)
 
 
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """A window with its weight now and what the model misses of it, in logs."""
+
+    window: Window
+    weight: float
+    residual: float
+
+
 class StepCost:
-    """Predicts step times from windows, as seen at ``now``. Needs at least one window."""
+    """Predicts step times from windows, as seen at ``now``."""
 
     def __init__(self, windows: Windows, now: float) -> None:
-        self._windows = windows
-        self._now = now
         self._model = _fit(windows, now) if windows else None
+        self._seen: dict[int, list[_Seen]] = {}
+        for w in windows:
+            model = _model_seconds(self._model or (), w.batch, w.tokens, w.depth)
+            seen = _Seen(w, w.weight(now), math.log(w.seconds / model))
+            self._seen.setdefault(w.depth, []).append(seen)
 
     def seconds(self, batch: float, tokens: float, depth: int) -> float:
         """Seconds of one decode step. Raises ValueError without any window."""
         if self._model is None:
             raise ValueError("no step has been measured yet")
+        total = residual = 0.0
+        for seen in self._seen.get(depth, ()):
+            weight = seen.weight * _kernel(seen.window, batch)
+            total += weight
+            residual += weight * seen.residual
         model = _model_seconds(self._model, batch, tokens, depth)
-        weights = [(w, self._nearness(w, batch, depth)) for w in self._windows]
-        total = sum(weight for _, weight in weights)
-        if total <= 0.0:
-            return model
-        residual = sum(
-            weight * math.log(w.seconds / _model_seconds(self._model, w.batch, w.tokens, w.depth))
-            for w, weight in weights
-            if weight > 0.0
-        )
         return float(model * math.exp(residual / (total + MIN_STEPS)))
 
     def support(self, batch: float, depth: int) -> float:
         """Measured steps at a depth near a batch, weighted by nearness and age."""
-        return sum(self._nearness(w, batch, depth) for w in self._windows)
+        return sum(seen.weight * _kernel(seen.window, batch) for seen in self._seen.get(depth, ()))
 
     def steps_near(self, batch: float, depth: int) -> float:
         """Measured steps at a depth near a batch, whatever their age."""
-        return sum(min(w.steps, FULL_STEPS) for w in self._windows if w.depth == depth and _near(w, batch))
+        return sum(min(w.steps, FULL_STEPS) for w in self._near(batch, depth))
 
     def last_measured(self, batch: float, depth: int) -> float | None:
         """When that depth was last measured near that batch."""
-        near = [w.at for w in self._windows if w.depth == depth and _near(w, batch)]
-        return max(near, default=None)
+        return max((w.at for w in self._near(batch, depth)), default=None)
 
-    def _nearness(self, window: Window, batch: float, depth: int) -> float:
-        return window.weight(self._now) * _kernel(window, batch) if window.depth == depth else 0.0
+    def _near(self, batch: float, depth: int) -> list[Window]:
+        windows = (seen.window for seen in self._seen.get(depth, ()))
+        return [w for w in windows if _kernel(w, batch) > LEAST_KERNEL]
 
 
 def _kernel(window: Window, batch: float) -> float:
     distance = math.log(max(batch, 1.0) / max(window.batch, 1.0)) / NEIGHBOURHOOD
     return math.exp(-distance * distance) if abs(distance) < 3.0 else 0.0
-
-
-def _near(window: Window, batch: float) -> bool:
-    return _kernel(window, batch) > LEAST_KERNEL
 
 
 def _model_seconds(logs: Sequence[float], batch: float, tokens: float, depth: int) -> float:

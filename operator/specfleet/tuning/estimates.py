@@ -17,7 +17,7 @@ DEEPEST = 16  # limit of the API
 class Estimates:
     """What is known now. ``throughput``: requests queue, so nothing but J counts.
 
-    ``cautious`` takes drafts at their lower quantile, where an unseen position counts nothing; advice does not.
+    ``cautious`` takes drafts at their lower quantile, where an unseen position counts nothing.
     """
 
     survival: Survival

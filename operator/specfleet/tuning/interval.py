@@ -12,19 +12,19 @@ PodKey = tuple[str, str]  # namespace, name
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """Differences over one interval. Depths as the engine scheduled them; positions count from 1."""
+    """Differences over one interval. Depths as scheduled, positions from 1, buckets by bound in seconds."""
 
     steps: Mapping[int, float] = field(default_factory=dict)
     step_seconds: Mapping[int, float] = field(default_factory=dict)
     sequence_steps: Mapping[int, float] = field(default_factory=dict)
     draft_positions: Mapping[int, float] = field(default_factory=dict)
     accepted_positions: Mapping[int, float] = field(default_factory=dict)
+    first_token_buckets: Mapping[float, float] = field(default_factory=dict)
     drafts: float | None = None
     draft_tokens: float | None = None
     accepted_tokens: float | None = None
     generation_tokens: float | None = None
     first_tokens: float | None = None
-    first_token_seconds: float | None = None
     inter_token_seconds: float | None = None
     inter_token_events: float | None = None
     queue_seconds: float | None = None
@@ -75,7 +75,7 @@ class PodInterval:
 
 def pooled(counts: Iterable[Counts]) -> Counts:
     """Sum counters over pods first; every ratio is taken afterwards (trap P13)."""
-    values: dict[str, float | dict[int, float] | None] = {}
+    values: dict[str, float | dict[float, float] | None] = {}
     for one in counts:
         for item in fields(Counts):
             value = getattr(one, item.name)

@@ -3,6 +3,8 @@
 Sums over pods come first, ratios after (trap P13). Source: design/tuning.md, section 3.3.
 """
 
+import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from specfleet.tuning.evidence import Evidence, Usable
@@ -21,7 +23,8 @@ class Figures:
     survival: tuple[float, ...] = ()
     mean_depth: float | None = None
     token_seconds: float | None = None
-    first_token_seconds: float | None = None
+    first_token_p50: float | None = None
+    first_token_p95: float | None = None
     queue_seconds: float | None = None
     kv_headroom: float | None = None
     running: float | None = None
@@ -47,7 +50,8 @@ def figures(evidence: Evidence, used: Usable, memory: Memory) -> Figures | None:
         survival=memory.survival.by_position() if steps else (),
         mean_depth=sum(d * n for d, n in counts.steps.items()) / steps if steps else None,
         token_seconds=_ratio(counts.inter_token_seconds, counts.decode_tokens),
-        first_token_seconds=_ratio(counts.first_token_seconds, counts.first_tokens),
+        first_token_p50=quantile(counts.first_token_buckets, 0.5),
+        first_token_p95=quantile(counts.first_token_buckets, 0.95),
         queue_seconds=_ratio(counts.queue_seconds, counts.queued_requests),
         kv_headroom=1.0 - max(usages) if usages else None,
         running=sum(running) / len(running) if running else None,
@@ -55,6 +59,25 @@ def figures(evidence: Evidence, used: Usable, memory: Memory) -> Figures | None:
         completions_per_second=_rate(used, "completions"),
         drafted=counts.draft_tokens > 0 if counts.draft_tokens is not None and steps else None,
     )
+
+
+def quantile(buckets: Mapping[float, float], share: float) -> float | None:
+    """Read a quantile from cumulative buckets, linear inside one; None without observations.
+
+    For status only: it cannot pass the largest finite bound, and below the first it is a guess (trap P6).
+    """
+    total = buckets.get(math.inf, 0.0)
+    if total <= 0.0:
+        return None
+    below, lower = 0.0, 0.0
+    for bound in sorted(buckets):
+        if buckets[bound] >= share * total:
+            inside = buckets[bound] - below
+            if math.isinf(bound):
+                return lower
+            return lower + (bound - lower) * (share * total - below) / inside if inside > 0.0 else bound
+        below, lower = buckets[bound], bound
+    return lower
 
 
 def _ratio(above: float | None, below: float | None) -> float | None:

@@ -30,10 +30,15 @@ class ProbeRun:
 
 @dataclass(frozen=True, slots=True)
 class PushFault:
-    """Why pushes cannot be trusted: they stop until the engines follow again."""
+    """Why pushes cannot be trusted: they stop until the engines follow again.
+
+    ``depths`` were run although the table had others.
+    """
 
     reason: Literal["ScheduleNotApplied", "ScheduleNotEffective"]
     message: str
+    at: float = 0.0
+    depths: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,8 @@ Source: design/tuning.md, section 9. Depths are exact here (steps by depth), so 
 be the table's for the batch it ran at. Missing data never counts as a fault.
 """
 
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 from specfleet.api.schedule import Document, depth_for
 from specfleet.tuning.evidence import Evidence, Usable
@@ -15,9 +16,19 @@ from specfleet.tuning.settings import PoolSettings
 DEADLINE_SCRAPES = 3
 DEADLINE_EXTRA_SECONDS = 15.0
 PASSES = 2
+LEAST_STEPS = 20
+CONCLUSIVE_SHARE = 0.5  # a probe may be over before there are two passes
+RETRY_SECONDS = 1800.0
 MISPLACED_SHARE = 0.15
 BATCH_SLACK = 0.2  # engines change rows with 10 % hysteresis, and a mean batch hides a range
 DRAFT_SLACK = 1.15
+
+
+@dataclass(frozen=True, slots=True)
+class _Problem:
+    message: str
+    share: float
+    depths: tuple[int, ...]
 
 
 def applied(evidence: Evidence) -> int:
@@ -47,10 +58,25 @@ def verified(memory: Memory, used: Usable, document: Document, settings: PoolSet
         return memory
     problem = next((found for i in settled if (found := _misplaced(i, document))), None)
     if problem is None:
-        return replace(memory, fault=None, ineffective_passes=0)
+        return (
+            memory
+            if _coincidence(memory.fault, settled)
+            else replace(memory, fault=None, ineffective_passes=0)
+        )
     passes = memory.ineffective_passes + 1
-    fault = PushFault("ScheduleNotEffective", problem) if passes >= PASSES else memory.fault
-    return replace(memory, fault=fault, ineffective_passes=passes)
+    if passes >= PASSES or problem.share > CONCLUSIVE_SHARE:
+        at = max(i.end for i in settled)
+        fault = PushFault("ScheduleNotEffective", problem.message, at, problem.depths)
+        return replace(memory, fault=fault, ineffective_passes=passes)
+    return replace(memory, ineffective_passes=passes)
+
+
+def _coincidence(fault: PushFault | None, settled: Sequence[PodInterval]) -> bool:
+    """Say whether engines fit the table only because it names the depth that they are stuck at."""
+    if fault is None or not fault.depths:
+        return False
+    run = {depth for i in settled for depth, steps in i.counts.steps.items() if steps > 0}
+    return run <= set(fault.depths) and max(i.end for i in settled) - fault.at < RETRY_SECONDS
 
 
 def _follows(interval: PodInterval, document: Document) -> bool:
@@ -61,22 +87,24 @@ def _said(interval: PodInterval) -> str:
     return "no version" if interval.version is None else f"version {interval.version[1]}"
 
 
-def _misplaced(interval: PodInterval, document: Document) -> str | None:
+def _misplaced(interval: PodInterval, document: Document) -> _Problem | None:
     counts = interval.counts
-    if counts.all_steps < 20:
+    if counts.all_steps < LEAST_STEPS:
         return None
     wrong = {
         depth: steps
         for depth, steps in counts.steps.items()
         if steps > 0 and not _fits(depth, counts.sequence_steps.get(depth, steps) / steps, document)
     }
-    if sum(wrong.values()) > MISPLACED_SHARE * counts.all_steps:
+    share = sum(wrong.values()) / counts.all_steps
+    if share > MISPLACED_SHARE:
         depths = ", ".join(f"{steps:.0f} steps at depth {depth}" for depth, steps in sorted(wrong.items()))
-        return f"pod {interval.pod[1]} reports version {document.version} but ran {depths}"
-    scheduled = sum(depth * n for depth, n in counts.sequence_steps.items())
-    if counts.draft_tokens is not None and counts.draft_tokens > DRAFT_SLACK * scheduled + 20:
-        drafted = counts.draft_tokens
-        return f"pod {interval.pod[1]} drafted {drafted:.0f} tokens where {scheduled:.0f} were allowed"
+        message = f"pod {interval.pod[1]} reports version {document.version} but ran {depths}"
+        return _Problem(message, share, tuple(sorted(wrong)))
+    allowed, drafted = sum(d * n for d, n in counts.sequence_steps.items()), counts.draft_tokens
+    if drafted is not None and drafted > DRAFT_SLACK * allowed + LEAST_STEPS:
+        message = f"pod {interval.pod[1]} drafted {drafted:.0f} tokens where {allowed:.0f} were allowed"
+        return _Problem(message, share, ())
     return None
 
 

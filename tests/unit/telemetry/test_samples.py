@@ -269,3 +269,18 @@ def test_the_queries_are_limited_by_the_configured_scope_only() -> None:
     for text in fleet_queries('specfleet_dev_pool!=""', SCRAPE).values():
         assert text.endswith(',specfleet_dev_pool!=""}[45s]')
     assert fleet_queries("", 5.0)["C (schedule)"].endswith('"}[15s]')
+
+
+def test_p7_a_bucket_bound_is_a_number_however_it_is_written() -> None:
+    name = "vllm:time_to_first_token_seconds_bucket"
+
+    def answer(at: float, count: float) -> list[Series]:
+        return [
+            a_series(name, (at, count), le="1", engine="0"),
+            a_series(name, (at, count), le="1.0", engine="1"),
+            a_series(name, (at, 2 * count), le="+Inf", engine="0"),
+        ]
+
+    buckets = the_interval(answer(0, 0), answer(15, 3)).counts.first_token_buckets
+
+    assert buckets == {1.0: 6, float("inf"): 6}

@@ -1,0 +1,284 @@
+"""The whole tuner against a pod with a known truth: it finds the best depth, returns, and stays calm."""
+
+from dataclasses import replace
+from itertools import pairwise
+
+import pytest
+from tests.unit.tuning.bench import CROWD, FREE, REPETITIVE, Bench, Cost, Traffic, some_settings
+
+from specfleet.api.schedule import Row, Table, flat
+from specfleet.tuning.decision import EndProbe, Hold, Probe, Push
+from specfleet.tuning.evidence import Evidence
+
+SEEDS = range(4)
+COSTS = {
+    "knee-at-14": Cost(),
+    "no-knee": Cost(knee=80, per_request=0.0003),
+    "early-knee": Cost(knee=4, overhead=0.002),
+    "dear-drafts": Cost(draft=0.008, per_depth=0.002),
+    "linear": Cost(base=0.012, knee=3, overhead=0.03),
+}
+MINUTE = 60.0
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("cost", COSTS.values(), ids=COSTS)
+@pytest.mark.parametrize("traffic", [REPETITIVE, FREE, CROWD], ids=["repetitive", "free", "crowd"])
+def test_it_settles_on_a_depth_within_five_percent_of_the_best(
+    traffic: Traffic, cost: Cost, seed: int
+) -> None:
+    bench = Bench(traffic, cost=cost, seed=seed).run(20 * MINUTE)
+
+    assert bench.share_of_best >= 0.95
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_one_user_with_repetitive_text_is_at_depth_three_or_more_within_five_minutes(seed: int) -> None:
+    bench = Bench(REPETITIVE, seed=seed).run(5 * MINUTE)
+
+    assert bench.depth >= 3
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("cost", COSTS.values(), ids=COSTS)
+def test_after_other_traffic_repetitive_text_is_back_at_depth_three_within_five_minutes(
+    cost: Cost, seed: int
+) -> None:
+    bench = Bench(REPETITIVE, cost=cost, seed=seed).run(10 * MINUTE)
+    for traffic in (FREE, CROWD):
+        bench.traffic = traffic
+        bench.run(12 * MINUTE)
+
+    bench.traffic = REPETITIVE
+    bench.run(5 * MINUTE)
+
+    assert bench.depth >= 3
+    assert len(bench.decisions(Push)) <= 6
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_from_depth_zero_a_return_of_easy_text_at_the_same_load_is_noticed(seed: int) -> None:
+    bench = Bench(REPETITIVE, cost=COSTS["dear-drafts"], seed=seed).run(10 * MINUTE)
+    bench.traffic = FREE
+    bench.run(15 * MINUTE)
+    assert bench.depth == 0
+
+    bench.traffic = REPETITIVE
+    bench.run(5 * MINUTE)
+
+    assert bench.depth >= 3
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("traffic", [REPETITIVE, FREE, CROWD], ids=["repetitive", "free", "crowd"])
+def test_steady_traffic_on_a_noisy_machine_makes_no_flapping(traffic: Traffic, seed: int) -> None:
+    bench = Bench(traffic, seed=seed, drift=0.01).run(15 * MINUTE)
+    settled = len(bench.decisions(Push))
+
+    bench.run(60 * MINUTE)
+
+    assert len(bench.decisions(Push)) - settled <= 2
+    assert bench.share_of_best >= 0.95
+
+
+def test_probes_take_a_small_part_of_the_time_once_all_is_known() -> None:
+    bench = Bench(REPETITIVE).run(20 * MINUTE)
+    before = len(bench.decisions(Probe))
+
+    bench.run(60 * MINUTE)
+
+    assert len(bench.decisions(Probe)) - before <= 12
+
+
+def test_every_probe_goes_back_to_the_table_or_to_a_better_one() -> None:
+    bench = Bench(FREE).run(60 * MINUTE)
+
+    open_probe: Table | None = None
+    for _, outcome in bench.outcomes:
+        match outcome.decision:
+            case Probe():
+                open_probe = outcome.memory.probe.back_to if outcome.memory.probe else None
+            case EndProbe(table=table):
+                assert table == open_probe
+                open_probe = None
+            case Push():
+                open_probe = None
+    assert open_probe is None or bench.memory.probe is not None
+
+
+def test_a_probe_lasts_no_longer_than_probe_seconds_and_three_scrapes() -> None:
+    bench = Bench(CROWD).run(60 * MINUTE)
+
+    started = None
+    for at, outcome in bench.outcomes:
+        if isinstance(outcome.decision, Probe):
+            started = at
+        elif started is not None and not isinstance(outcome.decision, Hold):
+            assert at - started <= 25 + 3 * 15 + 15
+            started = None
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        pytest.param(lambda e: replace(e, query_fault="query A: down", intervals=()), id="outage"),
+        pytest.param(lambda e: replace(e, reporting=frozenset(), intervals=()), id="stale"),
+    ],
+)
+def test_without_data_nothing_is_pushed_and_the_state_says_so(broken: object) -> None:
+    bench = Bench(REPETITIVE).run(10 * MINUTE)
+    while bench.memory.probe is not None:
+        bench.step()
+    before = bench.document
+
+    bench.broken = broken  # type: ignore[assignment]
+    bench.run(30 * MINUTE)
+
+    assert bench.document == before
+    assert bench.outcomes[-1][1].state == "SafeHold"
+
+
+def test_after_an_outage_three_good_intervals_come_before_any_action() -> None:
+    bench = Bench(REPETITIVE).run(45.0)
+    bench.broken = lambda evidence: replace(evidence, query_fault="down", intervals=())
+    bench.run(2 * MINUTE)
+    bench.broken = lambda evidence: evidence
+
+    states = [(bench.step(), bench.outcomes[-1][1].state)[1] for _ in range(4)]
+
+    assert states[:2] == ["SafeHold", "SafeHold"]
+    assert states[2] != "SafeHold"
+
+
+def test_no_traffic_changes_nothing() -> None:
+    bench = Bench(REPETITIVE).run(10 * MINUTE)
+    while bench.memory.probe is not None:
+        bench.step()
+    before = bench.document
+
+    bench.traffic = Traffic(users=0, chance=0.5)
+    bench.run(60 * MINUTE)
+
+    assert bench.document == before
+
+
+def test_an_engine_that_ignores_its_schedule_is_found_out_and_left_alone() -> None:
+    bench = Bench(REPETITIVE, obeys=lambda table, running: 2).run(10 * MINUTE)
+    version = bench.document.version
+
+    assert bench.memory.fault is not None
+    assert bench.memory.fault.reason == "ScheduleNotEffective"
+    bench.run(15 * MINUTE)
+    assert bench.document.version <= version + 1
+    assert bench.document.table == flat(2)
+
+
+def test_an_engine_that_never_sees_its_schedule_is_found_out() -> None:
+    bench = Bench(REPETITIVE, ignores_pushes=True).run(5 * MINUTE)
+
+    assert bench.memory.fault is not None
+    assert bench.memory.fault.reason == "ScheduleNotApplied"
+
+
+def test_a_fault_is_cleared_once_the_engine_follows_again() -> None:
+    bench = Bench(REPETITIVE, ignores_pushes=True).run(5 * MINUTE)
+
+    bench.ignores_pushes = False
+    bench.run(5 * MINUTE)
+
+    assert bench.memory.fault is None
+    assert bench.depth > 2
+
+
+def test_low_kv_headroom_lowers_depth_at_once_and_stops_probes() -> None:
+    bench = Bench(REPETITIVE).run(10 * MINUTE)
+    assert bench.depth == 5
+
+    bench.kv_usage = 0.93
+    bench.run(MINUTE)
+
+    assert bench.depth <= 1
+    probes = len(bench.decisions(Probe))
+    bench.run(20 * MINUTE)
+    assert len(bench.decisions(Probe)) == probes
+
+
+def test_a_fresh_queue_is_not_probed_and_a_standing_one_is() -> None:
+    bench = Bench(CROWD).run(120.0)
+    assert bench.decisions(Probe) == []
+
+    bench.run(5 * MINUTE)
+
+    assert bench.decisions(Probe) != []
+
+
+@pytest.mark.parametrize("most", [1, 3])
+def test_no_more_pushes_than_allowed_within_an_hour(most: int) -> None:
+    bench = Bench(REPETITIVE, settings=some_settings(most=most))
+    for traffic in (REPETITIVE, FREE, CROWD, REPETITIVE, FREE):
+        bench.traffic = traffic
+        bench.run(10 * MINUTE)
+
+    assert len(bench.decisions(Push)) <= most
+
+
+def test_two_pushes_are_a_cool_down_apart_unless_traffic_has_changed() -> None:
+    bench = Bench(CROWD, cost=COSTS["no-knee"]).run(60 * MINUTE)
+
+    times = [at for at, _ in bench.decisions(Push)]
+    jumped = bench.memory.jumped_at or 0.0
+    assert all(later - earlier >= 120.0 or jumped > earlier for earlier, later in pairwise(times))
+
+
+def test_a_pin_is_pushed_in_the_next_pass_and_nothing_else_afterwards() -> None:
+    pin = (Row(4, 5), Row(None, 0))
+    bench = Bench(REPETITIVE, settings=some_settings(pin=pin)).run(30 * MINUTE)
+
+    assert [at for at, _ in bench.decisions(Push)] == [1_000_015.0]
+    assert bench.document.table == pin
+
+
+def test_a_pause_ends_a_running_probe_and_freezes_the_schedule() -> None:
+    bench = Bench(REPETITIVE).run(45.0)
+    assert bench.memory.probe is not None
+
+    bench.settings = some_settings(paused=True)
+    bench.run(30 * MINUTE)
+
+    assert bench.document.table == flat(2)
+    assert bench.decisions(Push) == []
+
+
+def test_the_reason_of_a_push_has_the_numbers() -> None:
+    bench = Bench(REPETITIVE).run(5 * MINUTE)
+
+    (_, push), *_ = bench.decisions(Push)
+
+    assert isinstance(push, Push)
+    for word in ("depth 2 -> 5", "E_2", "E_5", " ms", "%", "table 5"):
+        assert word in push.reason
+
+
+def test_a_fingerprint_that_changes_starts_a_new_baseline() -> None:
+    bench = Bench(REPETITIVE).run(10 * MINUTE)
+    pushes = bench.memory.pushes
+
+    def renamed(evidence: Evidence) -> Evidence:
+        return replace(evidence, fingerprints=frozenset({"g"}))
+
+    bench.broken = renamed
+    bench.step()
+
+    assert bench.memory.fingerprint == "g"
+    assert {window.at for window in bench.memory.windows} == {bench.now}
+    assert bench.memory.pushes == pushes
+
+
+def test_a_rollout_with_two_fingerprints_is_not_tuned() -> None:
+    bench = Bench(REPETITIVE)
+    bench.broken = lambda evidence: replace(evidence, fingerprints=frozenset({"f", "g"}))
+
+    bench.run(10 * MINUTE)
+
+    assert bench.document.version == 1
+    assert "rollout" in bench.outcomes[-1][1].decision.reason

@@ -1,0 +1,85 @@
+"""Step cost: a fitted model under measured windows (design/tuning.md, section 5)."""
+
+import pytest
+
+from specfleet.tuning.cost import StepCost, Window, Windows, remember
+
+
+def true_seconds(batch: float, tokens: float, depth: int) -> float:
+    """A knee at 24 tokens, 2 ms for drafting."""
+    return ((0.02**4 + (0.02 / 24 * tokens) ** 4) ** 0.25) + 0.0004 * batch + (0.002 if depth else 0.0)
+
+
+def a_window(batch: float, depth: int, *, at: float = 0.0, factor: float = 1.0) -> Window:
+    tokens = batch * (1 + depth)
+    return Window(at, depth, batch, tokens, factor * true_seconds(batch, tokens, depth), 200.0)
+
+
+def some_windows(*cells: tuple[float, int]) -> Windows:
+    windows: Windows = ()
+    for batch, depth in cells:
+        windows = remember(windows, a_window(batch, depth), shift_others=False)
+    return windows
+
+
+def test_a_measured_cell_is_given_back() -> None:
+    cost = StepCost(some_windows((1, 0), (1, 2), (1, 5)), 0.0)
+
+    assert cost.seconds(1, 3, 2) == pytest.approx(true_seconds(1, 3, 2), rel=0.02)
+
+
+def test_one_notch_beside_measured_cells_is_within_ten_percent() -> None:
+    cells = [(b, d) for b in (1, 4, 16) for d in (0, 2, 5)]
+    cost = StepCost(some_windows(*cells), 0.0)
+
+    for batch in (1, 4, 16):
+        for depth in (1, 3):
+            tokens = batch * (1 + depth)
+            assert cost.seconds(batch, tokens, depth) == pytest.approx(
+                true_seconds(batch, tokens, depth), rel=0.1
+            )
+
+
+def test_fewer_drafts_at_the_same_depth_cost_less_beyond_the_knee() -> None:
+    cost = StepCost(some_windows((16, 0), (16, 5), (1, 0), (1, 5)), 0.0)
+
+    assert cost.seconds(16, 20, 5) < 0.6 * cost.seconds(16, 96, 5)
+
+
+def test_a_machine_that_slows_down_slows_all_depths_and_changes_no_ratio() -> None:
+    windows = some_windows((1, 0), (1, 5))
+    before = StepCost(windows, 0.0)
+    ratio = before.seconds(1, 6, 5) / before.seconds(1, 1, 0)
+
+    for i in range(1, 20):
+        windows = remember(windows, a_window(1, 5, at=15.0 * i, factor=1.3), shift_others=True)
+
+    after = StepCost(windows, 300.0)
+    assert after.seconds(1, 6, 5) == pytest.approx(1.3 * true_seconds(1, 6, 5), rel=0.03)
+    assert after.seconds(1, 6, 5) / after.seconds(1, 1, 0) == pytest.approx(ratio, rel=0.05)
+
+
+def test_a_cell_keeps_eight_windows() -> None:
+    windows: Windows = ()
+    for i in range(30):
+        windows = remember(windows, a_window(4, 2, at=float(i)), shift_others=False)
+
+    assert [window.at for window in windows] == [float(i) for i in range(22, 30)]
+
+
+def test_windows_older_than_four_hours_are_dropped() -> None:
+    windows = remember(some_windows((1, 0)), a_window(1, 2, at=4 * 3600.0 + 1), shift_others=False)
+
+    assert [window.depth for window in windows] == [2]
+
+
+def test_a_distant_batch_is_no_support() -> None:
+    cost = StepCost(some_windows((1, 0)), 0.0)
+
+    assert cost.steps_near(1, 0) == 200
+    assert cost.steps_near(16, 0) == 0
+
+
+def test_without_any_window_there_is_no_cost() -> None:
+    with pytest.raises(ValueError, match="no step has been measured"):
+        StepCost((), 0.0).seconds(1, 1, 0)

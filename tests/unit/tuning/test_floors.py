@@ -1,0 +1,58 @@
+"""Safety floors: design/tuning.md, section 10.1."""
+
+import pytest
+
+from specfleet.api.objectives import EffectiveObjectives
+from specfleet.api.schedule import Row, flat
+from specfleet.tuning.floors import Pressure, floor, queue_is_slow
+
+OBJECTIVES = EffectiveObjectives(None, 2.0, 1.0, 0.10)
+
+
+@pytest.mark.parametrize(
+    ("headroom", "preemptions", "depth"),
+    [
+        pytest.param(0.30, 0, None, id="healthy"),
+        pytest.param(0.10, 0, None, id="at-the-limit"),
+        pytest.param(0.09, 0, 1, id="under-the-limit"),
+        pytest.param(0.04, 0, 0, id="under-half-of-it"),
+        pytest.param(0.30, 2, 1, id="preemptions"),
+        pytest.param(None, 0, None, id="no-data"),
+    ],
+)
+def test_kv_pressure_limits_depth(headroom: float | None, preemptions: float, depth: int | None) -> None:
+    found = floor(OBJECTIVES, [Pressure(0.0, headroom, preemptions)], batch=12.0)
+
+    assert (None if found is None else found.depth) == depth
+
+
+def test_the_worst_of_the_last_minutes_counts() -> None:
+    recent = [Pressure(0.0, 0.08, 0), Pressure(15.0, 0.5, 0)]
+
+    found = floor(OBJECTIVES, recent, batch=4.0)
+
+    assert found is not None
+    assert found.reason == "KV headroom 8% is under 10%: depth <= 1 from 4 requests"
+
+
+def test_a_floor_lowers_only_at_and_above_the_current_batch() -> None:
+    found = floor(OBJECTIVES, [Pressure(0.0, 0.08, 0)], batch=8.0)
+
+    assert found is not None
+    assert found.applied(flat(5), 16) == (Row(7, 5), Row(None, 1))
+    assert found.applied(flat(0), 16) == flat(0)
+
+
+@pytest.mark.parametrize(
+    ("delay", "waiting", "rate", "slow"),
+    [
+        pytest.param(0.2, 0, 5.0, False, id="short"),
+        pytest.param(1.2, 0, 5.0, True, id="long-delay"),
+        pytest.param(None, 30, 5.0, True, id="a-stuck-queue-records-no-delay"),
+        pytest.param(None, 3, 5.0, False, id="a-few-wait"),
+    ],
+)
+def test_a_queue_is_slow_by_delay_or_by_length(
+    delay: float | None, waiting: float, rate: float, slow: bool
+) -> None:
+    assert queue_is_slow(OBJECTIVES, delay, waiting, rate) is slow

@@ -1,0 +1,80 @@
+"""Survival and expected tokens: design/tuning.md, sections 3.5 and 4."""
+
+import pytest
+
+from specfleet.tuning.interval import Counts
+from specfleet.tuning.survival import Survival
+
+
+def some_counts(
+    depth: int, steps: float, accepted: tuple[float, ...], drafted: tuple[float, ...] = ()
+) -> Counts:
+    drafted = drafted or (steps,) * len(accepted)
+    return Counts(
+        sequence_steps={depth: steps},
+        draft_positions=dict(enumerate(drafted, 1)),
+        accepted_positions=dict(enumerate(accepted, 1)),
+    )
+
+
+def test_e2_accepted_positions_are_prefix_products_already() -> None:
+    survival = Survival().plus(some_counts(3, 1000, (800, 500, 300)))
+
+    assert survival.by_position() == pytest.approx((0.80, 0.50, 0.30))
+    assert survival.tokens_per_step(3) == pytest.approx(2.60)
+
+
+def test_e4_steps_in_which_nothing_was_proposed_count_for_tokens_per_step() -> None:
+    # The numbers of a real n-gram server: 38 drafts in 99 decode events, 59 accepted tokens.
+    survival = Survival().plus(some_counts(2, 99, (38, 21), drafted=(38, 38)))
+
+    assert survival.tokens_per_step(2) == pytest.approx(1 + 59 / 99)
+    assert survival.drafts_per_step(2) == pytest.approx(77 / 99, abs=0.02)
+
+
+def test_each_position_is_divided_by_the_steps_that_could_reach_it() -> None:
+    shallow = some_counts(1, 900, (450,))
+    deep = some_counts(3, 100, (50, 40, 30))
+
+    survival = Survival().plus(shallow).plus(deep)
+
+    assert survival.accepted_share(1) == pytest.approx(0.5)
+    assert survival.accepted_share(3) == pytest.approx(0.3)
+
+
+def test_half_is_forgotten_after_two_minutes_of_traffic() -> None:
+    survival = Survival().plus(some_counts(1, 1000, (500,))).forgotten(120.0, traffic=True)
+
+    assert survival.reached[1] == pytest.approx(500)
+    assert survival.accepted_share(1) == pytest.approx(0.5)
+
+
+def test_without_traffic_acceptance_stays_known_for_minutes_but_not_for_an_hour() -> None:
+    survival = Survival().plus(some_counts(1, 1000, (500,)))
+
+    assert survival.forgotten(600.0, traffic=False).known(1)
+    assert not survival.forgotten(3600.0, traffic=False).known(1)
+
+
+def test_an_unvisited_position_is_expected_below_the_one_before_and_is_not_known() -> None:
+    survival = Survival().plus(some_counts(2, 1000, (800, 560)))
+
+    assert survival.accepted_share(3) == pytest.approx(0.56 * 0.7)
+    assert not survival.known(3)
+    assert survival.known(2)
+
+
+def test_few_samples_make_caution_and_many_take_it_away() -> None:
+    few = Survival().plus(some_counts(1, 80, (40,)))
+    many = Survival().plus(some_counts(1, 80000, (40000,)))
+
+    assert few.cautious_tokens_per_step(1) < 1.47
+    assert many.cautious_tokens_per_step(1) == pytest.approx(1.5, abs=0.005)
+
+
+def test_p11_depth_zero_alone_leaves_acceptance_unknown_and_not_zero() -> None:
+    survival = Survival().plus(Counts(sequence_steps={0: 5000}))
+
+    assert not survival.known(1)
+    assert survival.by_position() == ()
+    assert survival.known(0)
