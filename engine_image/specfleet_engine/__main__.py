@@ -99,7 +99,8 @@ def _give_up(reason: str, termination_log: Path) -> None:
     # Only where a container runtime has put the file: elsewhere it must not be created.
     if termination_log.exists():
         try:
-            termination_log.write_text(reason + "\n", encoding="utf-8")
+            # With the program's name in front, as argparse does: the operator quotes no other text.
+            termination_log.write_text(f"specfleet_engine: {reason}\n", encoding="utf-8")
         except OSError as error:
             logger.warning("cannot write %s: %s", termination_log, error)
 

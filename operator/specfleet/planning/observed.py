@@ -34,5 +34,5 @@ class Observed:
 
 
 def one_line(message: object) -> str:
-    """Take a message of Kubernetes itself as one bounded line."""
+    """Take a message as one line of at most 400 characters."""
     return " ".join(str(message or "no reason given").split())[:400]

@@ -16,7 +16,7 @@ ENGINE_FAILED = "EngineFailed"
 UNSCHEDULABLE = "Unschedulable"
 
 # "specfleet_engine: error: ...": how argparse, and our engines beside it, end a program that cannot start.
-_ENGINE_LINE = re.compile(r"specfleet_[a-z]+: (?:error: )?([\x20-\x7e]{1,400})")
+_ENGINE_LINE = re.compile(r"specfleet_[a-z]+: (?:error: )?(.+)")
 _IMAGE_REASONS = frozenset({"ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull"})
 _CONTAINER_REASONS = frozenset({"CreateContainerConfigError", "CreateContainerError", "RunContainerError"})
 
@@ -94,6 +94,6 @@ def _exit_cause(ended: Live) -> str:
         )
     lines = str(ended.get("message") or "").strip().splitlines()
     own_words = _ENGINE_LINE.fullmatch(lines[-1]) if lines else None
-    if own_words is not None:
-        return f"the engine cannot start: {own_words[1]}"
+    if own_words is not None and own_words[1].isprintable():
+        return f"the engine cannot start: {one_line(own_words[1])}"
     return f"the engine ended with exit code {ended.get('exitCode')}: see kubectl logs --previous"

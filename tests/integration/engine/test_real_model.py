@@ -164,7 +164,7 @@ def test_a_model_that_cannot_be_served_ends_the_process_with_one_line_for_the_op
 
     assert status == 1
     line = "the model path /nowhere is not a directory in this container: check spec.model and its mount\n"
-    assert termination_log.read_text() == line
+    assert termination_log.read_text() == f"specfleet_engine: {line}"
     assert [record.getMessage() + "\n" for record in caplog.records] == [line]
 
 
