@@ -1,1 +1,1 @@
-"""What planning must know about each engine: arguments, probes, refusals, metric names. Pure."""
+"""What planning must know about each engine: command line, flags that it owns, refusals, timing. Pure."""
