@@ -18,7 +18,7 @@ from specfleet.tuning.settings import PoolSettings
 
 LEAST_GAIN = 0.01
 # The scarcer the pushes that are left in this hour, the more one must bring.
-GAIN_WHEN_SCARCE = 0.07
+GAIN_WHEN_SCARCE = 0.06
 GAIN_FOR_LAST = 0.12
 
 
@@ -92,7 +92,7 @@ def _cool_down(settings: PoolSettings, memory: Memory, now: float) -> float:
 def _needed(used: int, most: int) -> float:
     if used == most - 1 and most > 1:
         return GAIN_FOR_LAST
-    return LEAST_GAIN + (GAIN_WHEN_SCARCE - LEAST_GAIN) * (used / most) ** 2
+    return LEAST_GAIN + (GAIN_WHEN_SCARCE - LEAST_GAIN) * used / most
 
 
 def _why(estimates: Estimates, situation: Situation, table: Table, promise: float) -> str:
