@@ -25,9 +25,12 @@ __all__ = ["Desired", "Observed", "Plan", "PoolPlan", "Removal", "plan", "wanted
 
 
 def wanted_keys(resource: SpeculativeDeployment, pod_monitors_served: bool) -> tuple[ObjectKey, ...]:
-    """Name every object that a plan may create, so that reconcile can look whether the name is taken."""
+    """Name every object that a plan may create or must delete, so that reconcile can look at each.
+
+    A name may be taken by somebody else, and a child may have lost the label by which it is found.
+    """
     pools = (key for pool in resource.spec.pools for key in pool_keys(resource, pool.name))
-    return (*shared_keys(resource, pod_monitors_served), *pools)
+    return (*shared_keys(resource, pod_monitors_served), *pools, *_former_keys(resource))
 
 
 def plan(
@@ -119,7 +122,17 @@ def _is_applied(resource: SpeculativeDeployment, wanted: Desired, observed: Obse
 def _removals(resource: SpeculativeDeployment, observed: Observed) -> Iterator[Removal]:
     """Name what is left of pools that the spec no longer has, the tuner's memory included."""
     pools = {pool.name for pool in resource.spec.pools}
-    for (kind, name), live in observed.objects.items():
+    former = frozenset(_former_keys(resource))
+    for key, live in observed.objects.items():
         pool = (live["metadata"].get("labels") or {}).get(names.POOL_LABEL)
-        if pool is not None and pool not in pools and ownership(resource, live) is Ownership.OURS:
-            yield Removal(kind, name)
+        gone = key in former if pool is None else pool not in pools
+        if gone and ownership(resource, live) is Ownership.OURS:
+            yield Removal(*key)
+
+
+def _former_keys(resource: SpeculativeDeployment) -> Iterator[ObjectKey]:
+    """Name the objects of pools that only status still knows."""
+    pools = {pool.name for pool in resource.spec.pools}
+    for former in resource.status.pools:
+        if former.name not in pools:
+            yield from pool_keys(resource, former.name)

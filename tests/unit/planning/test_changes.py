@@ -1,12 +1,14 @@
 """What a plan applies when something is there already: only what differs, and never a pod for nothing."""
 
 from dataclasses import replace
+from typing import Any
 
 from tests.unit.planning.builders import (
     ACTIVE,
     a_pool,
     a_resource,
     body,
+    changed,
     keys,
     planned,
     running,
@@ -99,6 +101,19 @@ def test_a_pool_that_is_gone_from_the_spec_takes_its_objects_along_and_no_others
         (CONFIG_MAP, "chat-batch-tuning"),
     }
     assert found.desired == ()
+
+
+def test_what_a_pool_left_is_found_by_its_name_when_somebody_took_labels_and_owner_off() -> None:
+    def strip(live: dict[str, Any]) -> None:
+        del live["metadata"]["labels"], live["metadata"]["ownerReferences"]
+
+    observed = changed(running(a_resource()), *ACTIVE, edit=strip)
+    resource = a_resource(a_pool("batch"), status={"pools": [{"name": "interactive"}]})
+
+    found = planned(resource, observed)
+
+    assert ACTIVE in wanted_keys(resource, False)
+    assert ACTIVE in [(removal.kind, removal.name) for removal in found.removals]
 
 
 def test_the_tuners_memory_of_a_pool_that_stays_is_kept() -> None:
