@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from dev.demo.plan import Text
 
-_COPIES = 6
+_COPIES = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,28 +22,33 @@ class Prompt:
     ignore_eos: bool = False
 
 
-def _lines(start: str, line: str) -> str:
-    """Write a file's beginning that calls for more of the same."""
-    return start + "".join(line.replace("#", str(number)) for number in range(1, _COPIES + 1))
+def _file(start: str, block: str, opening: str) -> str:
+    """Write a file that repeats a block, and opens one more: a model goes on with it."""
+    blocks = "".join(block.replace("#", str(number)) for number in range(1, _COPIES + 1))
+    return start + blocks + opening.replace("#", str(_COPIES + 1))
 
 
 _CODE = {
-    "rows": _lines(
+    "rows": _file(
         "PODS = [\n",
         '    {"id": #, "pool": "main", "replicas": 2, "depth": 3, "state": "Active", "ready": True},\n',
+        '    {"id": #,',
     ),
-    "tests": _lines(
+    "tests": _file(
         "import client\n\n",
         "def test_item_#():\n    result = client.get( '/items/#' )\n    assert result.status == 200\n"
         "    assert result.kind == 'item'\n    assert result.owner == 'demo'\n\n",
+        "def test_item_#():",
     ),
-    "statements": _lines(
+    "statements": _file(
         "BEGIN;\n",
         "INSERT INTO pods ( name , pool , depth , ready ) VALUES ( 'pod-#' , 'main' , 3 , true );\n",
+        "INSERT INTO pods",
     ),
-    "settings": _lines(
+    "settings": _file(
         "env:\n",
         "  - name: SETTING_#\n    valueFrom:\n      configMapKeyRef:\n        name: demo\n        key: setting-#\n",
+        "  - name: SETTING_#",
     ),
 }
 

@@ -92,6 +92,9 @@ def convert(gguf: Path, out: Path) -> None:
     clean.load_state_dict(unpacked.state_dict())
     clean.save_pretrained(out)
     tokenizer.save_pretrained(out)
+    for path in out.iterdir():
+        # safetensors writes for its user alone; engines in containers run as another.
+        path.chmod(0o644)
     prompt = tokenizer("The capital of France is", return_tensors="pt")
     text = tokenizer.decode(clean.generate(**prompt, max_new_tokens=2, do_sample=False)[0])
     if not text.endswith(" Paris."):

@@ -1,0 +1,114 @@
+"""The judgement after the run: each phase's prompts again, with pinned depths and with what the tuner had settled on.
+
+The arms of a phase take turns, so that whatever else the machine does hurts all of them alike. A pin is the user's own
+`spec.tuning.schedule`; an arm begins when every pod follows it.
+"""
+
+import asyncio
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from dev.demo.counters import difference
+from dev.demo.errors import DemoError
+from dev.demo.installation import NAMESPACE
+from dev.demo.kubernetes import Api, resource_path
+from dev.demo.load import Load
+from dev.demo.plan import Phase, Plan
+from dev.demo.prompts import prompts_for
+from dev.demo.recorder import Recorder
+
+Table = list[dict[str, int]]
+PIN_SECONDS = 60.0
+POLL_SECONDS = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class Arm:
+    """One table, to be tried on the prompts of one sort of text. ``name``: depth-K, or settled-PHASE."""
+
+    name: str
+    table: Table
+
+
+def arms(plan: Plan, phases: Sequence[Phase], settled: Mapping[str, Table]) -> list[Arm]:
+    """List what is replayed for phases that share their prompts."""
+    flat = [Arm(f"depth-{depth}", [{"depth": depth}]) for depth in plan.depths]
+    return flat + [Arm(f"settled-{phase.name}", settled[phase.name]) for phase in phases if phase.name in settled]
+
+
+class Replay:
+    """Runs all arms of a plan; `results` then holds one entry per arm and round."""
+
+    def __init__(self, api: Api, plan: Plan, load: Load, recorder: Recorder) -> None:
+        self._api = api
+        self._plan = plan
+        self._load = load
+        self._recorder = recorder
+        self.results: list[dict[str, Any]] = []
+
+    async def run(self, settled: Mapping[str, Table]) -> None:
+        """Replay every phase. Phases with the same sort of text and the same users share the pinned arms."""
+        groups: dict[tuple[str, int], list[Phase]] = {}
+        for phase in self._plan.phases:
+            groups.setdefault((phase.text, phase.users), []).append(phase)
+        try:
+            for phases in groups.values():
+                todo = arms(self._plan, phases, settled)
+                for number in range(self._plan.rounds):
+                    # Every other round backwards: a machine that slows down must not favour one end.
+                    for arm in todo if number % 2 == 0 else reversed(todo):
+                        await self._try(arm, phases[0], number)
+        finally:
+            await self._pin(None)
+
+    async def _try(self, arm: Arm, phase: Phase, number: int) -> None:
+        self._recorder.stage = f"replay/{phase.name}/{arm.name}"
+        await self._pin(arm.table)
+        await self._followed(arm)
+        stage = f"{phase.name}/{arm.name}"
+        before = await self._recorder.take()
+        started, first = asyncio.get_running_loop().time(), len(self._load.requests)
+        await self._load.run_once(stage, phase, prompts_for(phase.text))
+        seconds = asyncio.get_running_loop().time() - started
+        after = await self._recorder.take()
+        done = self._load.requests[first:]
+        self.results.append(
+            {
+                "text": phase.text,
+                "users": phase.users,
+                "arm": arm.name,
+                "table": arm.table,
+                "round": number,
+                "seconds": seconds,
+                "requests": len(done),
+                "tokens": sum(request.tokens for request in done),
+                "requestSeconds": sum((request.ended or request.sent) - request.sent for request in done),
+                "counters": asdict(difference(before, after)),
+            }
+        )
+
+    async def _pin(self, table: Table | None) -> None:
+        path = resource_path(NAMESPACE, self._plan.resource)
+        await self._api.merge(path, {"spec": {"tuning": {"schedule": table}}})
+
+    async def _followed(self, arm: Arm) -> None:
+        """Wait until the schedule is written and every pod reports its version."""
+        name = f"{self._plan.resource}-{self._plan.pool}-active-schedule"
+        path = f"/api/v1/namespaces/{NAMESPACE}/configmaps/{name}"
+        try:
+            async with asyncio.timeout(PIN_SECONDS):
+                while True:
+                    document = json.loads((await self._api.get(path))["data"]["schedule.json"])
+                    if document["table"] == arm.table:
+                        sample = await self._recorder.take()
+                        versions = {pod.get("scheduleVersion") for pod in sample["pods"].values()}
+                        if versions == {document["version"]}:
+                            return
+                    await asyncio.sleep(POLL_SECONDS)
+        except TimeoutError:
+            raise DemoError(
+                f"the pin {arm.table} was not followed within {PIN_SECONDS:.0f} s: "
+                f"see `kubectl -n {NAMESPACE} describe specdep {self._plan.resource}`"
+            ) from None
