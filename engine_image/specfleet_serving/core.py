@@ -50,6 +50,8 @@ class SequenceStep:
 class Step:
     """One step of a core. ``decoding`` is 0 for a step that only read prompts.
 
+    ``depth`` is the scheduled one that `Core.step` was given, however many tokens were drafted at it.
+    ``prompt_tokens`` counts each prompt once, in the step that finished reading it, with those found in a cache.
     ``seconds`` is the time of the whole step; ``proposer_seconds`` and ``verify_seconds`` are parts of it.
     ``admitted`` are the ids that left the waiting queue in this step.
     """

@@ -75,6 +75,7 @@ class Metrics:
             ["fence"],
             registry=self.registry,
         )
+        self._fence: str | None = None
         rejected = Counter(
             "specfleet_schedule_rejected", "Schedule files refused.", ["reason"], registry=self.registry
         )
@@ -92,8 +93,12 @@ class Metrics:
 
     def count_schedule(self, document: Document) -> None:
         """Report the schedule in force; an older fence's series goes away."""
-        self._version.clear()
-        self._version.labels(fence=str(document.fence)).set(document.version)
+        fence = str(document.fence)
+        self._version.labels(fence=fence).set(document.version)
+        # After the new one is there: a scrape in between must not find no version at all.
+        if self._fence not in (None, fence):
+            self._version.remove(self._fence)
+        self._fence = fence
 
     def count_refused_schedule(self, reason: Reason) -> None:
         """Count a schedule file that was not followed."""

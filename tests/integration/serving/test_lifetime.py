@@ -1,0 +1,169 @@
+"""Clients that go away, steps that fail or hang, and the end of the process."""
+
+import asyncio
+import json
+import signal
+import threading
+from collections.abc import Callable
+
+import httpx
+from tests.integration.serving.running import (
+    PATIENCE_SECONDS,
+    a_core,
+    a_running_engine,
+    an_engine_process,
+    metric_in,
+    until,
+)
+
+from specfleet_serving.core import Step
+from specfleet_simulated.core import SimulatedCore
+
+LONG = {"model": "m", "prompt": "a", "max_tokens": 900, "ignore_eos": True}
+
+
+async def test_a_client_that_leaves_its_stream_frees_what_it_held() -> None:
+    async with a_running_engine(a_core(5)) as engine:
+        async with engine.client.stream("POST", "/v1/completions", json=LONG | {"stream": True}) as answer:
+            await anext(answer.aiter_bytes())
+            assert await engine.metric("vllm:kv_cache_usage_perc") != 0
+
+        await engine.until("vllm:request_success_total", 1, finished_reason="abort")
+
+        assert await engine.metric("vllm:kv_cache_usage_perc") == 0
+        assert await engine.metric("vllm:num_requests_running") == 0
+
+
+async def test_a_client_that_does_not_wait_for_its_whole_answer_frees_what_it_held() -> None:
+    async with a_running_engine(a_core(5)) as engine:
+        asking = asyncio.ensure_future(engine.client.post("/v1/completions", json=LONG))
+        await engine.until("vllm:num_requests_running", 1)
+
+        asking.cancel()
+
+        await engine.until("vllm:request_success_total", 1, finished_reason="abort")
+        assert engine.service.streams.count == 0
+
+
+async def test_a_client_that_leaves_the_queue_is_forgotten() -> None:
+    async with a_running_engine(a_core(5, max_num_seqs=1)) as engine:
+        first = asyncio.ensure_future(engine.client.post("/v1/completions", json=LONG))
+        await engine.until("vllm:num_requests_running", 1)
+        second = asyncio.ensure_future(engine.client.post("/v1/completions", json=LONG))
+        await engine.until("vllm:num_requests_waiting", 1)
+
+        second.cancel()
+
+        await engine.until("vllm:num_requests_waiting", 0)
+        assert engine.service.loop.queued == 0
+        first.cancel()
+
+
+class FaultyCore(SimulatedCore):
+    """A simulated core whose next step can be replaced."""
+
+    instead: Callable[[], None] | None = None
+
+    def step(self, depth: int) -> Step | None:
+        if self.instead and self.load().running:
+            instead, self.instead = self.instead, None
+            instead()
+        return super().step(depth)
+
+
+def a_faulty_core() -> FaultyCore:
+    core = a_core(5)
+    core.__class__ = FaultyCore
+    assert isinstance(core, FaultyCore)
+    return core
+
+
+def explode() -> None:
+    raise RuntimeError("a kernel failed")
+
+
+async def test_a_failed_step_is_a_500_and_the_next_request_is_served() -> None:
+    core = a_faulty_core()
+    async with a_running_engine(core) as engine:
+        core.instead = explode
+
+        failed = await engine.client.post("/v1/completions", json=LONG)
+        served = await engine.client.post("/v1/completions", json=LONG | {"max_tokens": 2})
+
+        assert failed.status_code == 500
+        assert failed.json()["error"]["code"] == "engine_error"
+        assert served.status_code == 200
+        assert await engine.metric("vllm:request_success_total", finished_reason="error") == 1
+
+
+async def test_a_stream_that_fails_under_way_ends_with_an_error() -> None:
+    core = a_faulty_core()
+    async with a_running_engine(core) as engine:
+        async with engine.client.stream("POST", "/v1/completions", json=LONG | {"stream": True}) as answer:
+            lines = answer.aiter_lines()
+            await anext(lines)
+            core.instead = explode
+            rest = [line.removeprefix("data: ") async for line in lines if line]
+
+        assert rest.pop() == "[DONE]"
+        assert json.loads(rest[-1])["error"]["code"] == "engine_error"
+
+
+async def test_a_step_that_hangs_fails_the_liveness_probe() -> None:
+    core = a_faulty_core()
+    leave = threading.Event()
+    async with a_running_engine(core, stall_seconds=0.05) as engine:
+        assert await engine.status("/health") == 200
+        core.instead = lambda: wait_for(leave)
+        asking = asyncio.ensure_future(engine.client.post("/v1/completions", json=LONG | {"max_tokens": 2}))
+
+        async def is_sick() -> bool:
+            return await engine.status("/health") == 503
+
+        await until(is_sick)
+
+        assert await engine.status("/ready") == 503
+        leave.set()
+        assert (await asking).status_code == 200
+
+
+def wait_for(event: threading.Event) -> None:
+    assert event.wait(PATIENCE_SECONDS)
+
+
+async def test_sigterm_lets_streams_finish_refuses_new_work_and_exits_with_0() -> None:
+    async with an_engine_process("--step-milliseconds", "10") as (process, client):
+        asking = asyncio.ensure_future(client.post("/v1/completions", json=LONG | {"max_tokens": 100}))
+        await until(lambda: is_running(client))
+
+        process.send_signal(signal.SIGTERM)
+        await until(lambda: is_draining(client))
+        refused = await client.post("/v1/completions", json=LONG)
+        answer = await asking
+
+        assert refused.status_code == 503
+        assert "retry-after" in refused.headers
+        assert answer.json()["choices"][0]["finish_reason"] == "length"
+        assert answer.json()["usage"]["completion_tokens"] == 100
+        assert await asyncio.wait_for(process.wait(), PATIENCE_SECONDS) == 0
+
+
+async def test_a_stream_that_outlives_the_drain_ends_with_an_error_and_does_not_hang() -> None:
+    flags = ("--step-milliseconds", "100", "--drain-seconds", "0.3")
+    async with an_engine_process(*flags) as (process, client):
+        async with client.stream("POST", "/v1/completions", json=LONG | {"stream": True}) as answer:
+            lines = answer.aiter_lines()
+            await anext(lines)
+            process.send_signal(signal.SIGTERM)
+            rest = [line.removeprefix("data: ") async for line in lines if line]
+
+        assert json.loads(rest[-2])["error"]["code"] == "engine_error"
+        assert await asyncio.wait_for(process.wait(), PATIENCE_SECONDS) == 0
+
+
+async def is_running(client: httpx.AsyncClient) -> bool:
+    return metric_in((await client.get("/metrics")).text, "vllm:num_requests_running") == 1
+
+
+async def is_draining(client: httpx.AsyncClient) -> bool:
+    return (await client.get("/ready")).status_code == 503
