@@ -1,6 +1,6 @@
 """The counters of an engine pod: read from its metrics page, kept raw, differenced over a window.
 
-The page is read straight from the pod, not through Prometheus, so that the figures hold in an outage and are exact.
+The page is read straight from the pod, not through Prometheus: the figures are exact, and hold in an outage.
 """
 
 import re
@@ -97,7 +97,7 @@ def _ratio(above: float, below: float) -> float | None:
 def rolling(
     samples: Sequence[Mapping[str, Any]], seconds: float
 ) -> Iterable[tuple[Mapping[str, Any], Mapping[str, Any]]]:
-    """Give the pairs of samples that are ``seconds`` apart or a little more, each ending at the next sample."""
+    """Give pairs of samples that are ``seconds`` apart or a little more, one for each sample to end at."""
     start = 0
     for later in samples:
         while start + 1 < len(samples) and later["time"] - samples[start + 1]["time"] >= seconds:

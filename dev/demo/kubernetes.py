@@ -1,4 +1,4 @@
-"""The cluster as the demo uses it: kubectl and helm as a user would call them, and one proxy for frequent reads.
+"""The cluster as the demo uses it: kubectl and helm as a user calls them, and a proxy for frequent reads.
 
 Everything but the load goes through the API server, so that a run does not care which cluster it is.
 """
@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import aiohttp
-
 from dev.demo.errors import DemoError
 
 _SERVING = re.compile(rb"127\.0\.0\.1:(\d+)")
@@ -117,4 +116,9 @@ def image_values(references: Path) -> list[str]:
         "simulated": "engineImages.simulated",
         "prometheus": "prometheus.image",
     }
-    return [part for name, key in keys.items() if name in built for part in ("--set-string", f"{key}={built[name]}")]
+    return [
+        part
+        for name, key in keys.items()
+        if name in built
+        for part in ("--set-string", f"{key}={built[name]}")
+    ]

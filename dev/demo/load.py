@@ -7,7 +7,6 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass
 
 import aiohttp
-
 from dev.demo.plan import Phase
 from dev.demo.prompts import Prompt
 

@@ -1,7 +1,6 @@
 """Prometheus cut off under load: nothing may change, the status must say why, nothing may restart."""
 
 import asyncio
-import contextlib
 import time
 from typing import Any
 
@@ -16,10 +15,7 @@ BACK_SECONDS = 90.0
 async def cut_prometheus(recorder: Recorder, seconds: float) -> dict[str, Any]:
     """Scale Prometheus away, wait, bring it back. Gives when that was; what happened is in the samples."""
     # A probe that ends is a new version too, and would be mistaken for a reaction.
-    with contextlib.suppress(TimeoutError):
-        async with asyncio.timeout(QUIET_SECONDS):
-            while recorder.samples[-1].get("pool", {}).get("probe"):
-                await asyncio.sleep(1.0)
+    await recorder.until(lambda sample: not sample.get("pool", {}).get("probe"), QUIET_SECONDS)
     began = time.time()
     await _scale(0)
     await call(
@@ -27,11 +23,19 @@ async def cut_prometheus(recorder: Recorder, seconds: float) -> dict[str, Any]:
         "--for=delete", "--timeout=60s",
     )  # fmt: skip
     gone = time.time()
-    await asyncio.sleep(seconds)
-    ended = time.time()
-    await _scale(1)
+    try:
+        await asyncio.sleep(seconds)
+    finally:
+        ended = time.time()
+        await _scale(1)
     await call(
-        "kubectl", "-n", SYSTEM, "rollout", "status", f"deployment/{PROMETHEUS}", f"--timeout={BACK_SECONDS:.0f}s"
+        "kubectl",
+        "-n",
+        SYSTEM,
+        "rollout",
+        "status",
+        f"deployment/{PROMETHEUS}",
+        f"--timeout={BACK_SECONDS:.0f}s",
     )
     return {"began": began, "gone": gone, "ended": ended, "back": time.time()}
 

@@ -1,7 +1,7 @@
 """How long each part of a run takes and how much load it brings, for each engine.
 
-The pace is the tuner's own, from the chart's values: shorter than its defaults, so that a run fits into a coffee
-break. The rules by which it decides are the same.
+The pace is the tuner's own, from the chart's values: shorter than its defaults, so that a run fits into a
+coffee break. The rules by which it decides are the same.
 """
 
 from collections.abc import Mapping

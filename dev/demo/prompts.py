@@ -1,7 +1,8 @@
 """What the demo's users send. The same prompts in every run, and again in the replays.
 
-Repetitive text is code that repeats its own lines, which an n-gram proposer foresees; free text is chat about many
-things; mixed is both, as many users together send it. A simulated engine rates a prompt by the same repetition.
+Repetitive text is code that repeats its own lines, which an n-gram proposer foresees; free text is chat about
+many things; mixed is both, as many users together send it. A simulated engine rates a prompt by the same
+repetition.
 """
 
 from collections.abc import Mapping
@@ -47,7 +48,8 @@ _CODE = {
     ),
     "settings": _file(
         "env:\n",
-        "  - name: SETTING_#\n    valueFrom:\n      configMapKeyRef:\n        name: demo\n        key: setting-#\n",
+        "  - name: SETTING_#\n    valueFrom:\n      configMapKeyRef:\n        name: demo\n"
+        "        key: setting-#\n",
         "  - name: SETTING_#",
     ),
 }

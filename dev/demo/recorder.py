@@ -1,7 +1,7 @@
-"""What happened, sample by sample: the pods' counters, the resource's status, restarts, the operator's pushes.
+"""What happened, sample by sample: the pods' counters, the resource's status, restarts, pushes.
 
-A sample is a plain mapping that goes into the report as it is. What could not be read in one moment is missing from
-that sample, with the reason under "problem"; nothing is filled in.
+A sample is a plain mapping that goes into the report as it is. What could not be read in one moment is
+missing from that sample, with the reason under "problem"; nothing is filled in.
 """
 
 import asyncio
@@ -10,7 +10,6 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import aiohttp
-
 from dev.demo.counters import read_page
 from dev.demo.installation import ENGINE_PORT, NAMESPACE, OPERATOR_PORT, SYSTEM
 from dev.demo.kubernetes import Api, metrics_path, pods_path, resource_path
@@ -40,6 +39,23 @@ class Recorder:
             due = max(due + self._plan.sample_seconds, loop.time())
             await asyncio.sleep(due - loop.time())
 
+    async def until(self, holds: Callable[[Sample], bool], seconds: float) -> None:
+        """Wait for a sample of which this holds, but no longer than that."""
+        seen = asyncio.Event()
+
+        def look(sample: Sample) -> None:
+            if holds(sample):
+                seen.set()
+
+        self.seen.append(look)
+        try:
+            async with asyncio.timeout(seconds):
+                await seen.wait()
+        except TimeoutError:
+            return
+        finally:
+            self.seen.remove(look)
+
     async def take(self) -> Sample:
         """Take one sample now."""
         sample: Sample = {"stage": self.stage, "users": self._users(), "pods": {}, "restarts": {}}
@@ -51,7 +67,7 @@ class Recorder:
             sample["problem"] = f"{type(error).__name__}: {error}"
         sample.setdefault("time", time.time())
         self.samples.append(sample)
-        for tell in self.seen:
+        for tell in tuple(self.seen):
             tell(sample)
         return sample
 

@@ -1,7 +1,7 @@
-"""The judgement after the run: each phase's prompts again, with pinned depths and with what the tuner had settled on.
+"""The judgement after the run: each phase's prompts again, with pinned depths and with the settled schedules.
 
-The arms of a phase take turns, so that whatever else the machine does hurts all of them alike. A pin is the user's own
-`spec.tuning.schedule`; an arm begins when every pod follows it.
+The arms of a phase take turns, so that whatever else the machine does hurts all of them alike. A pin is the
+user's own `spec.tuning.schedule`; an arm begins when every pod follows it.
 """
 
 import asyncio
@@ -35,7 +35,9 @@ class Arm:
 def arms(plan: Plan, phases: Sequence[Phase], settled: Mapping[str, Table]) -> list[Arm]:
     """List what is replayed for phases that share their prompts."""
     flat = [Arm(f"depth-{depth}", [{"depth": depth}]) for depth in plan.depths]
-    return flat + [Arm(f"settled-{phase.name}", settled[phase.name]) for phase in phases if phase.name in settled]
+    return flat + [
+        Arm(f"settled-{phase.name}", settled[phase.name]) for phase in phases if phase.name in settled
+    ]
 
 
 class Replay:

@@ -4,15 +4,15 @@ from collections import deque
 from collections.abc import Mapping
 from typing import Any
 
+from dev.demo.counters import Window, difference
 from rich.console import Console
 from rich.live import Live
 from rich.table import Table
 
-from dev.demo.counters import Window, difference
-
 ROWS = 14
 COLUMNS = (
-    "time", "phase", "running", "waiting", "depth", "tokens/step", "ms/token", "queue ms", "KV free", "last decision"
+    "time", "phase", "running", "waiting", "depth", "tokens/step", "ms/token", "queue ms", "KV free",
+    "last decision",
 )  # fmt: skip
 
 

@@ -1,0 +1,61 @@
+"""`python -m dev.demo`: one run from chart to verdict. Exits with 1 when a figure that must be met is not."""
+
+import argparse
+import asyncio
+import json
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from dev.demo.errors import DemoError
+from dev.demo.figures import figures, missed
+from dev.demo.installation import REPOSITORY
+from dev.demo.picture import draw
+from dev.demo.plan import PLANS, Plan
+from dev.demo.report import print_verdict, write_report
+from dev.demo.run import perform
+from rich.console import Console
+
+
+def main() -> int:
+    """Read the command line, run, judge."""
+    parser = argparse.ArgumentParser(prog="python -m dev.demo", description=__doc__)
+    parser.add_argument("--engine", choices=sorted(PLANS), default="builtin")
+    parser.add_argument("--judge", type=Path, metavar="REPORT", help="judge and draw a finished run again")
+    given = parser.parse_args()
+    console = Console()
+    started = time.monotonic()
+    try:
+        if given.judge:
+            record: dict[str, Any] = json.loads(given.judge.read_text(encoding="utf-8"))
+            folder = given.judge.parent
+        else:
+            plan = PLANS[given.engine]
+            folder = folder_of(plan)
+            record = asyncio.run(perform(plan, console))
+    except DemoError as error:
+        console.print(f"demo: {error}", style="red", markup=False)
+        return 1
+    found = figures(record)
+    write_report(folder / "report.json", record, found)
+    draw(record, folder / "run.png")
+    print_verdict(console, record, found)
+    minutes = (time.monotonic() - started) / 60
+    console.print(
+        f"{minutes:.0f} min; report {folder / 'report.json'}, picture {folder / 'run.png'}", soft_wrap=True
+    )
+    if not_met := missed(found):
+        console.print(f"missed: {'; '.join(not_met)}", style="red", soft_wrap=True)
+        return 1
+    return 0
+
+
+def folder_of(plan: Plan) -> Path:
+    """Where a run's report and picture go."""
+    name = "demo" if plan.engine == "builtin" else f"demo-{plan.engine}"
+    return REPOSITORY / "build" / name
+
+
+if __name__ == "__main__":
+    sys.exit(main())

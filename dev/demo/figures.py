@@ -1,0 +1,233 @@
+"""The verdict: figures from the raw record of a run, and nothing else. Pure.
+
+A record is what `report.json` holds beside the figures, so that anyone can compute them again.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import pairwise
+from typing import Any
+
+from dev.demo.counters import Window, difference, rolling
+
+Record = Mapping[str, Any]
+
+DEEP = 3.0
+TOKEN_TIME_RATIO = 0.7
+BACK_SECONDS = 300.0
+SETTLED_RATIO = 0.95
+PUSHES = 6
+FIRST, LAST = "repetitive", "repetitive-again"
+
+
+def figures(record: Record) -> list[dict[str, Any]]:
+    """Compute every figure that the demo has to reach."""
+    first = best_window(record, FIRST)
+    back = seconds_until_back(record)
+    found = [
+        _figure("mean depth, repetitive text", first.mean_depth if first else None, "tokens", at_least=DEEP),
+        _figure(
+            "time per output token, repetitive text, of speculation off",
+            _of_off(record, FIRST, first) if first else None,
+            "ratio",
+            at_most=TOKEN_TIME_RATIO,
+        ),
+        _figure("back at both in the last phase", back, "s", at_most=BACK_SECONDS),
+    ]
+    found.extend(
+        _figure(
+            f"settled schedule of best pinned depth, phase {phase['name']}",
+            settled_of_best(record, phase["name"]),
+            "ratio",
+            at_least=SETTLED_RATIO,
+        )
+        for phase in record["phases"]
+    )
+    return [
+        *found,
+        _figure("failed requests", float(len(failed(record))), "requests", at_most=0),
+        _figure("texts that differ from speculation off", differing_texts(record), "requests", at_most=0),
+        _figure("pushes beside probes while the load ran", pushes(record), "per hour", at_most=PUSHES),
+        *_outage_figures(record),
+        _figure("restarts", float(restarts(record)), "containers", at_most=0),
+    ]
+
+
+def missed(found: Iterable[Mapping[str, Any]]) -> list[str]:
+    """Name the figures that had to be met and were not."""
+    return [figure["name"] for figure in found if figure["kind"] == "must" and not figure["met"]]
+
+
+def _figure(
+    name: str,
+    value: float | None,
+    unit: str,
+    *,
+    at_least: float | None = None,
+    at_most: float | None = None,
+) -> dict[str, Any]:
+    """A value that could not be computed is a figure that is not met."""
+    bound = at_least if at_least is not None else at_most
+    assert bound is not None
+    met = value is not None and (value >= bound if at_least is not None else value <= bound)
+    target = f"{'>=' if at_least is not None else '<='} {bound:g}"
+    return {"name": name, "value": value, "unit": unit, "target": target, "met": met, "kind": "must"}
+
+
+def samples_of(record: Record, stage: str) -> list[Mapping[str, Any]]:
+    """The complete samples of one stage."""
+    return [one for one in record["samples"] if one["stage"] == stage and "problem" not in one]
+
+
+def windows(record: Record, stage: str) -> list[tuple[float, Window]]:
+    """Every window of the plan's length inside a stage, with the time of its end."""
+    pairs = rolling(samples_of(record, stage), record["plan"]["window_seconds"])
+    found = ((later["time"], difference(earlier, later)) for earlier, later in pairs)
+    return [(time, window) for time, window in found if window.token_seconds is not None and window.steps > 0]
+
+
+def best_window(record: Record, stage: str) -> Window | None:
+    """The window with the shortest time per output token: depth and time are of one and the same moment."""
+    found = [window for _, window in windows(record, stage)]
+    return min(found, key=lambda window: window.token_seconds or 0.0) if found else None
+
+
+def seconds_until_back(record: Record) -> float | None:
+    """From the start of the last phase to the end of its first window that is deep and fast; None: never."""
+    start = next(phase["start"] for phase in record["phases"] if phase["name"] == LAST)
+    for time, window in windows(record, LAST):
+        ratio = _of_off(record, LAST, window)
+        if ratio is not None and (window.mean_depth or 0.0) >= DEEP and ratio <= TOKEN_TIME_RATIO:
+            return float(time - start)
+    return None
+
+
+def _of_off(record: Record, stage: str, window: Window) -> float | None:
+    off = token_seconds_of(record, stage, "depth-0")
+    if off is None or window.token_seconds is None:
+        return None
+    return window.token_seconds / off
+
+
+def rounds_of(record: Record, phase_name: str, arm: str) -> list[Mapping[str, Any]]:
+    """The replays of one arm on a phase's prompts."""
+    phase = next(phase for phase in record["phases"] if phase["name"] == phase_name)
+    return [
+        one
+        for one in record["replays"]
+        if (one["text"], one["users"], one["arm"]) == (phase["text"], phase["users"], arm)
+    ]
+
+
+def token_seconds_of(record: Record, phase_name: str, arm: str) -> float | None:
+    """Time per output token of an arm, by the pods' own counters; rounds have the same tokens."""
+    found = [one["counters"]["token_seconds"] for one in rounds_of(record, phase_name, arm)]
+    values = [value for value in found if value is not None]
+    return sum(values) / len(values) if values else None
+
+
+def score(record: Record, phase_name: str, arm: str) -> float | None:
+    """Tokens per second of a user; with several users completed requests per second."""
+    rounds = rounds_of(record, phase_name, arm)
+    if not rounds:
+        return None
+    if rounds[0]["users"] == 1:
+        return float(sum(one["tokens"] for one in rounds) / sum(one["requestSeconds"] for one in rounds))
+    return float(sum(one["requests"] for one in rounds) / sum(one["seconds"] for one in rounds))
+
+
+def settled_of_best(record: Record, phase_name: str) -> float | None:
+    """What the tuner had settled on, against the best pinned depth."""
+    settled = score(record, phase_name, f"settled-{phase_name}")
+    pinned = [score(record, phase_name, f"depth-{depth}") for depth in record["plan"]["depths"]]
+    known = [value for value in pinned if value is not None]
+    return settled / max(known) if settled is not None and known else None
+
+
+def failed(record: Record) -> list[Mapping[str, Any]]:
+    """Requests that gave their user an error, replays included."""
+    return [request for request in record["requests"] if request["error"] is not None]
+
+
+def differing_texts(record: Record) -> float | None:
+    """Requests whose greedy text is not what depth 0 gave for the same prompt; None: nothing to compare."""
+    done = [request for request in record["requests"] if request["error"] is None]
+    plain: dict[str, str] = {}
+    for request in done:
+        if request["stage"].endswith("/depth-0"):
+            plain.setdefault(request["prompt"], request["text"])
+    if not {request["prompt"] for request in done} <= plain.keys():
+        return None
+    return float(sum(request["text"] != plain[request["prompt"]] for request in done))
+
+
+def pushes(record: Record) -> float | None:
+    """Pushes that the operator counted while the load ran, at most those of one hour."""
+    counted = [
+        (one["time"], one["schedulePushes"].get("push", 0.0))
+        for one in running_samples(record)
+        if "schedulePushes" in one
+    ]
+    if len(counted) < 2:
+        return None
+    worst = 0.0
+    for time, count in counted:
+        worst = max(worst, *(later - count for then, later in counted if time <= then <= time + 3600.0))
+    return worst
+
+
+def running_samples(record: Record) -> list[Mapping[str, Any]]:
+    """The samples before the replays."""
+    return [
+        one for one in record["samples"] if not one["stage"].startswith("replay/") and one["stage"] != "start"
+    ]
+
+
+def restarts(record: Record) -> int:
+    """Containers that restarted, and pods that came or went, since the load began."""
+    seen = [one["restarts"] for one in running_samples(record) if "problem" not in one]
+    if not seen:
+        return 0
+    first = seen[0]
+    uids: set[str] = set().union(*seen)
+    more = sum(max(one.get(uid, 0) for one in seen) - first.get(uid, 0) for uid in uids)
+    return int(more) + len(uids - first.keys())
+
+
+def _outage_figures(record: Record) -> list[dict[str, Any]]:
+    cut = record["outage"]
+    in_force = [
+        one for one in record["samples"] if cut["began"] <= one["time"] <= cut["ended"] and one["pods"]
+    ]
+    without = [one for one in in_force if one["time"] >= cut["gone"]]
+    said = [
+        one["conditions"]["MetricsAvailable"]
+        for one in without
+        if "MetricsAvailable" in one.get("conditions", {})
+    ]
+    reasons = [condition for condition in said if condition["status"] != "True" and condition["message"]]
+    served = [
+        request
+        for request in record["requests"]
+        if request["error"] is None and request["ended"] and cut["gone"] <= request["ended"] <= cut["ended"]
+    ]
+    return [
+        _figure("schedule changes while Prometheus was cut off", _changes(in_force), "changes", at_most=0),
+        _figure(
+            "status says that and why metrics are missing", float(bool(reasons)), "yes or no", at_least=1
+        ),
+        _figure("requests served while Prometheus was cut off", float(len(served)), "requests", at_least=1),
+    ]
+
+
+def _changes(samples: Sequence[Mapping[str, Any]]) -> float | None:
+    states = [
+        (
+            sorted((name, pod.get("scheduleVersion")) for name, pod in one["pods"].items()),
+            one.get("pool", {}).get("schedule", {}).get("table"),
+        )
+        for one in samples
+        if "problem" not in one
+    ]
+    if len(states) < 2:
+        return None
+    return float(sum(later != earlier for earlier, later in pairwise(states)))

@@ -1,0 +1,70 @@
+"""The record of a run as a file, and the comparison that people read first."""
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from dev.demo.figures import score, token_seconds_of
+from rich.console import Console
+from rich.table import Table
+
+
+def comparison(record: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Give, per phase, every arm's score and the gain of the settled schedule over speculation off."""
+    lines = []
+    for phase in record["phases"]:
+        settled = f"settled-{phase['name']}"
+        arms = [f"depth-{depth}" for depth in record["plan"]["depths"]] + [settled]
+        scores = {arm: score(record, phase["name"], arm) for arm in arms}
+        off, tuned = scores["depth-0"], scores[settled]
+        lines.append(
+            {
+                "phase": phase["name"],
+                "unit": "tokens/s of a user" if phase["users"] == 1 else "requests/s",
+                "settled": record["settled"].get(phase["name"]),
+                "scores": scores,
+                "tokenSeconds": {arm: token_seconds_of(record, phase["name"], arm) for arm in arms},
+                "gainPercent": 100.0 * (tuned / off - 1.0) if tuned and off else None,
+            }
+        )
+    return lines
+
+
+def write_report(path: Path, record: Mapping[str, Any], found: Sequence[Mapping[str, Any]]) -> None:
+    """Write the figures, the comparison, and everything that they were computed from."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    body = {"figures": list(found), "comparison": comparison(record), **record}
+    path.write_text(json.dumps(body, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
+def print_verdict(console: Console, record: Mapping[str, Any], found: Sequence[Mapping[str, Any]]) -> None:
+    """Print the comparison with speculation off, then the figures."""
+    lines = comparison(record)
+    table = Table(title="Replays of each phase's prompts")
+    for column in (
+        "phase",
+        "unit",
+        *(f"depth {depth}" for depth in record["plan"]["depths"]),
+        "settled",
+        "gain",
+    ):
+        table.add_column(column, justify="left" if column in ("phase", "unit") else "right", no_wrap=True)
+    for line in lines:
+        gain = line["gainPercent"]
+        values = [_number(value) for value in line["scores"].values()]
+        table.add_row(line["phase"], line["unit"], *values, "-" if gain is None else f"{gain:+.0f} %")
+    console.print(table)
+    verdicts = Table(title="Figures")
+    for column in ("figure", "value", "target", "met"):
+        verdicts.add_column(column, justify="left" if column == "figure" else "right")
+    for figure in found:
+        value = f"{_number(figure['value'])} {figure['unit']}"
+        verdicts.add_row(
+            figure["name"], value, figure["target"], "yes" if figure["met"] else "[bold red]NO[/]"
+        )
+    console.print(verdicts)
+
+
+def _number(value: float | None) -> str:
+    return "-" if value is None else f"{value:.3g}"
