@@ -29,8 +29,13 @@ def wanted_keys(resource: SpeculativeDeployment, pod_monitors_served: bool) -> t
 
     A name may be taken by somebody else, and a child may have lost the label by which it is found.
     """
-    pools = (key for pool in resource.spec.pools for key in pool_keys(resource, pool.name))
-    return (*shared_keys(resource, pod_monitors_served), *pools, *_former_keys(resource))
+    return (*_wanted_now(resource, pod_monitors_served), *_former_keys(resource))
+
+
+def _wanted_now(resource: SpeculativeDeployment, pod_monitors_served: bool) -> Iterator[ObjectKey]:
+    yield from shared_keys(resource, pod_monitors_served)
+    for pool in resource.spec.pools:
+        yield from pool_keys(resource, pool.name)
 
 
 def plan(
@@ -123,10 +128,12 @@ def _removals(resource: SpeculativeDeployment, observed: Observed) -> Iterator[R
     """Name what is left of pools that the spec no longer has, the tuner's memory included."""
     pools = {pool.name for pool in resource.spec.pools}
     former = frozenset(_former_keys(resource))
+    # What is still wanted is repaired by its apply, even with a label that was changed by hand.
+    wanted = frozenset(_wanted_now(resource, observed.pod_monitors_served))
     for key, live in observed.objects.items():
         pool = (live["metadata"].get("labels") or {}).get(names.POOL_LABEL)
         gone = key in former if pool is None else pool not in pools
-        if gone and ownership(resource, live) is Ownership.OURS:
+        if gone and key not in wanted and ownership(resource, live) is Ownership.OURS:
             yield Removal(*key)
 
 

@@ -52,9 +52,9 @@ def an_operator(server: FakeServer, **changes: object) -> OperatorProcess:
     )
 
 
-async def eventually(holds: Callable[[], bool]) -> None:
+async def eventually(holds: Callable[[], bool], *, seconds: float = DEADLINE_SECONDS) -> None:
     """Wait until it holds; the event loop runs in between."""
-    async with asyncio.timeout(DEADLINE_SECONDS):
+    async with asyncio.timeout(seconds):
         while not holds():  # noqa: ASYNC110 - what is awaited is spread over many objects
             await asyncio.sleep(0.02)
 

@@ -207,6 +207,22 @@ async def test_the_objects_of_a_removed_pool_are_deleted(store: Store, reconcile
     ]
 
 
+async def test_a_child_with_a_wrong_pool_label_is_repaired_and_not_replaced(
+    store: Store, reconciler: Reconciler
+) -> None:
+    store.create(SPECULATIVE_DEPLOYMENT, a_resource())
+    await reconciler.reconcile(CHAT)
+    uid = store.get(DEPLOYMENT, "llm", "chat-main-active")["metadata"]["uid"]
+    store.merge_patch(
+        DEPLOYMENT, "llm", "chat-main-active", {"metadata": {"labels": {"specfleet.dev/pool": "other"}}}
+    )
+
+    await reconciler.reconcile(CHAT)
+
+    metadata = store.get(DEPLOYMENT, "llm", "chat-main-active")["metadata"]
+    assert (metadata["uid"], metadata["labels"]["specfleet.dev/pool"]) == (uid, "main")
+
+
 async def test_an_object_of_somebody_else_is_not_taken_over(store: Store, reconciler: Reconciler) -> None:
     foreign = store.create(
         SERVICE,

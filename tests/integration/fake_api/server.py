@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from bisect import bisect
 from collections import Counter
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
@@ -10,7 +11,7 @@ from typing import Any
 from aiohttp import web
 from kubernetes.aio.client import Configuration
 from tests.integration.fake_api.faults import Faults
-from tests.integration.fake_api.store import Refused, Store, matches
+from tests.integration.fake_api.store import Change, Refused, Store, matches
 
 from specfleet.cluster.client import (
     CONFIG_MAP,
@@ -205,7 +206,7 @@ class FakeServer:
                 changed.clear()
                 # A stalled stream goes on from where it was, unless it is given up first.
                 if not self.watch_faults.stalled:
-                    for change in [found for found in self.store.changes if found.version > since]:
+                    for change in self.store.changes[bisect(self.store.changes, since, key=_version) :]:
                         since = change.version
                         in_scope = target.namespace in {"", change.body["metadata"].get("namespace")}
                         if change.kind == target.kind and in_scope and matches(change.body, selector):
@@ -229,6 +230,10 @@ class FakeServer:
             self.watch_faults.duplicate -= 1
             return 2
         return 1
+
+
+def _version(change: Change) -> int:
+    return change.version
 
 
 async def _send(response: web.StreamResponse, kind: str, body: Any) -> None:

@@ -29,6 +29,7 @@ class Entry:
     fields: dict[Path, Any]
     system: dict[str, Any]
     owners: dict[str, set[Path]] = field(default_factory=dict)
+    read: Object | None = None
 
 
 @dataclass(frozen=True)
@@ -52,14 +53,14 @@ class Store:
     # reading
 
     def get(self, kind: Kind, namespace: str, name: str) -> Object:
-        return self._body(kind, namespace, name, self._entry(kind, namespace, name))
+        return copy.deepcopy(self._read(kind, namespace, name))
 
     def list(self, kind: Kind, namespace: str | None, selector: str = "") -> "list[Object]":
         return [
-            body
-            for (found, space, name), entry in sorted(self.entries.items(), key=lambda item: item[0][1:])
+            self.get(kind, space, name)
+            for found, space, name in sorted(self.entries, key=lambda key: key[1:])
             if found == kind and namespace in {None, space}
-            if matches(body := self._body(kind, space, name, entry), selector)
+            if matches(self._read(kind, space, name), selector)
         ]
 
     # writing
@@ -127,7 +128,7 @@ class Store:
         for kind, namespace, name in list(self.entries):
             if (kind, namespace, name) not in self.entries:
                 continue
-            owners = self.get(kind, namespace, name)["metadata"].get("ownerReferences", [])
+            owners = self._read(kind, namespace, name)["metadata"].get("ownerReferences", [])
             if owners and not any(owner["uid"] in alive for owner in owners):
                 self.delete(kind, namespace, name)
 
@@ -149,6 +150,7 @@ class Store:
         force: bool,
     ) -> Object:
         before = dict(entry.fields)
+        owned_before = {who: set(owned) for who, owned in entry.owners.items()}
         differing = {path for path, value in wanted.items() if path in before and before[path] != value}
         others = set().union(*(owned for who, owned in entry.owners.items() if who != manager))
         if not force and differing & others:
@@ -165,6 +167,8 @@ class Store:
         entry.fields |= wanted
         _take(entry, manager, differing)
         entry.owners[manager] = set(wanted)
+        if entry.fields == before and entry.owners != owned_before:
+            return self._stamp("MODIFIED", kind, namespace, name, entry)
         return self._written(kind, namespace, name, entry, before)
 
     def _insert(self, kind: Kind, body: Object, manager: str) -> Object:
@@ -211,6 +215,14 @@ class Store:
         if (kind, namespace, name) not in self.entries:
             raise Refused(404, "NotFound")
         return self.entries[kind, namespace, name]
+
+    def _read(self, kind: Kind, namespace: str, name: str) -> Object:
+        """Give an object without a copy: callers look at it and no more."""
+        entry = self._entry(kind, namespace, name)
+        version = entry.system["resourceVersion"]
+        if entry.read is None or entry.read["metadata"]["resourceVersion"] != version:
+            entry.read = self._body(kind, namespace, name, entry)
+        return entry.read
 
     def _body(self, kind: Kind, namespace: str, name: str, entry: Entry) -> Object:
         body = unflatten(entry.fields)
