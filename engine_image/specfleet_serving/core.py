@@ -51,7 +51,7 @@ class Step:
     """One step of a core. ``decoding`` is 0 for a step that only read prompts.
 
     ``depth`` is the scheduled one that `Core.step` was given, however many tokens were drafted at it.
-    ``prompt_tokens`` counts each prompt once, in the step that finished reading it, with those found in a cache.
+    ``prompt_tokens`` counts each prompt once, cached tokens included, even if a preemption has it read twice.
     ``seconds`` is the time of the whole step; ``proposer_seconds`` and ``verify_seconds`` are parts of it.
     ``admitted`` are the ids that left the waiting queue in this step.
     """

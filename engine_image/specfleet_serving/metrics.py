@@ -13,28 +13,20 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector, generate_latest
+from prometheus_client import CollectorRegistry, Counter, Gauge, ProcessCollector, generate_latest
 
 from specfleet_serving.core import Limits, Load, Step
+from specfleet_serving.instruments import (
+    ENGINE,
+    FIRST_TOKEN_BOUNDS,
+    ITERATION_BOUNDS,
+    PER_OUTPUT_TOKEN_BOUNDS,
+    TOKEN_BOUNDS,
+    Instruments,
+)
 from specfleet_serving.schedule import Document, Reason
 
 Outcome = Literal["stop", "length", "abort", "error", "repetition"]
-
-ENGINE = "0"
-FIRST_TOKEN_BOUNDS = (
-    *(0.001, 0.005, 0.01, 0.02, 0.04, 0.06, 0.08, 0.1, 0.25, 0.5, 0.75, 1.0, 2.5, 5.0, 7.5, 10.0),
-    *(20.0, 40.0, 80.0, 160.0, 640.0, 2560.0),
-)
-TOKEN_BOUNDS = (
-    *(0.01, 0.025, 0.05, 0.075, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.75, 1.0, 2.5, 5.0, 7.5, 10.0),
-    *(20.0, 40.0, 80.0),
-)
-PER_OUTPUT_TOKEN_BOUNDS = (0.0005, 0.001, 0.002, 0.003, 0.005, 0.0075, *TOKEN_BOUNDS)
-REQUEST_BOUNDS = (
-    *(0.3, 0.5, 0.8, 1.0, 1.5, 2.0, 2.5, 5.0, 10.0, 15.0, 20.0, 30.0, 40.0, 50.0, 60.0, 120.0, 240.0),
-    *(480.0, 960.0, 1920.0, 7680.0),
-)
-ITERATION_BOUNDS = tuple(float(2**power) for power in (0, *range(3, 15)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +55,7 @@ class Metrics:
 
     def __init__(self, model_name: str, limits: Limits) -> None:
         self.registry = CollectorRegistry()
-        self._labels = {"model_name": model_name, "engine": ENGINE}
+        self._make = Instruments(self.registry, model_name)
         ProcessCollector(registry=self.registry)
         self._declare_load(limits)
         self._declare_tokens(limits.max_depth)
@@ -167,29 +159,14 @@ class Metrics:
         for position in range(sequence.accepted):
             self._accepted_at[position].inc()
 
-    def _counter(self, name: str, text: str) -> Counter:
-        counter = Counter(f"vllm:{name}", text, list(self._labels), registry=self.registry)
-        return counter.labels(**self._labels)
-
-    def _gauge(self, name: str, text: str) -> Gauge:
-        gauge = Gauge(f"vllm:{name}", text, list(self._labels), registry=self.registry)
-        return gauge.labels(**self._labels)
-
-    def _histogram(self, name: str, text: str, buckets: Sequence[float] = REQUEST_BOUNDS) -> Histogram:
-        histogram = Histogram(
-            f"vllm:{name}", text, list(self._labels), buckets=buckets, registry=self.registry
-        )
-        return histogram.labels(**self._labels)
-
-    def _per(self, label: str, count: int, name: str, text: str) -> list[Counter]:
-        """Declare a counter of specfleet's own with one series for each of 0..count-1."""
-        counter = Counter(name, text, [label], registry=self.registry)
-        return [counter.labels(str(index)) for index in range(count)]
-
     def _declare_load(self, limits: Limits) -> None:
-        self._running = self._gauge("num_requests_running", "Number of requests in model execution batches.")
-        self._waiting = self._gauge("num_requests_waiting", "Number of requests waiting to be processed.")
-        self._kv_usage = self._gauge("kv_cache_usage_perc", "KV-cache usage. 1 means 100 percent usage.")
+        self._running = self._make.gauge(
+            "num_requests_running", "Number of requests in model execution batches."
+        )
+        self._waiting = self._make.gauge(
+            "num_requests_waiting", "Number of requests waiting to be processed."
+        )
+        self._kv_usage = self._make.gauge("kv_cache_usage_perc", "KV-cache usage. 1 means 100 percent usage.")
         cache = {
             "engine": ENGINE,
             "block_size": str(limits.kv_block_size),
@@ -209,36 +186,36 @@ class Metrics:
             ["model_name", "reason"],
             registry=self.registry,
         )
-        self._queue_full = refused.labels(self._labels["model_name"], "max_num_queued_reqs")
+        self._queue_full = refused.labels(self._make.labels["model_name"], "max_num_queued_reqs")
 
     def _declare_tokens(self, max_depth: int) -> None:
-        self._drafts = self._counter("spec_decode_num_drafts", "Number of spec decoding drafts.")
-        self._draft_tokens = self._counter("spec_decode_num_draft_tokens", "Number of draft tokens.")
-        self._accepted = self._counter("spec_decode_num_accepted_tokens", "Number of accepted tokens.")
+        self._drafts = self._make.counter("spec_decode_num_drafts", "Number of spec decoding drafts.")
+        self._draft_tokens = self._make.counter("spec_decode_num_draft_tokens", "Number of draft tokens.")
+        self._accepted = self._make.counter("spec_decode_num_accepted_tokens", "Number of accepted tokens.")
         per_position = Counter(
             "vllm:spec_decode_num_accepted_tokens_per_pos",
             "Accepted tokens per draft position.",
-            [*self._labels, "position"],
+            [*self._make.labels, "position"],
             registry=self.registry,
         )
         self._accepted_at = [
-            per_position.labels(**self._labels, position=str(position)) for position in range(max_depth)
+            per_position.labels(**self._make.labels, position=str(position)) for position in range(max_depth)
         ]
-        self._drafted_at = self._per(
+        self._drafted_at = self._make.per(
             "position",
             max_depth,
             "specfleet_draft_positions",
             "Drafts that proposed a token at the position.",
         )
-        self._preemptions = self._counter(
+        self._preemptions = self._make.counter(
             "num_preemptions", "Cumulative number of preemption from the engine."
         )
-        self._prompt_tokens = self._counter("prompt_tokens", "Number of prefill tokens processed.")
-        self._cached_tokens = self._counter(
+        self._prompt_tokens = self._make.counter("prompt_tokens", "Number of prefill tokens processed.")
+        self._cached_tokens = self._make.counter(
             "prompt_tokens_cached", "Number of cached prompt tokens (local + external)."
         )
-        self._generated = self._counter("generation_tokens", "Number of generation tokens processed.")
-        self._iteration = self._histogram(
+        self._generated = self._make.counter("generation_tokens", "Number of generation tokens processed.")
+        self._iteration = self._make.histogram(
             "iteration_tokens_total", "Histogram of number of tokens per engine_step.", ITERATION_BOUNDS
         )
 
@@ -246,48 +223,49 @@ class Metrics:
         finished = Counter(
             "vllm:request_success",
             "Count of successfully processed requests.",
-            [*self._labels, "finished_reason"],
+            [*self._make.labels, "finished_reason"],
             registry=self.registry,
         )
         self._finished = {
-            outcome: finished.labels(**self._labels, finished_reason=outcome) for outcome in get_args(Outcome)
+            outcome: finished.labels(**self._make.labels, finished_reason=outcome)
+            for outcome in get_args(Outcome)
         }
-        self._first_token = self._histogram(
+        self._first_token = self._make.histogram(
             "time_to_first_token_seconds", "Histogram of time to first token in seconds.", FIRST_TOKEN_BOUNDS
         )
-        self._gap = self._histogram(
+        self._gap = self._make.histogram(
             "inter_token_latency_seconds",
             "Histogram of inter-token latency in seconds: one observation per output event of a request, "
             "which may carry several tokens.",
             TOKEN_BOUNDS,
         )
-        self._per_output_token = self._histogram(
+        self._per_output_token = self._make.histogram(
             "request_time_per_output_token_seconds",
             "Histogram of time_per_output_token_seconds per request.",
             PER_OUTPUT_TOKEN_BOUNDS,
         )
-        self._e2e = self._histogram(
+        self._e2e = self._make.histogram(
             "e2e_request_latency_seconds", "Histogram of e2e request latency in seconds."
         )
-        self._queue_time = self._histogram(
+        self._queue_time = self._make.histogram(
             "request_queue_time_seconds", "Histogram of time spent in WAITING phase for request."
         )
-        self._prefill_time = self._histogram(
+        self._prefill_time = self._make.histogram(
             "request_prefill_time_seconds", "Histogram of time spent in PREFILL phase for request."
         )
-        self._decode_time = self._histogram(
+        self._decode_time = self._make.histogram(
             "request_decode_time_seconds", "Histogram of time spent in DECODE phase for request."
         )
 
     def _declare_steps(self, max_depth: int) -> None:
         depths = max_depth + 1
-        self._steps = self._per(
+        self._steps = self._make.per(
             "depth", depths, "specfleet_steps", "Decode steps run at the scheduled depth."
         )
-        self._step_seconds = self._per(
+        self._step_seconds = self._make.per(
             "depth", depths, "specfleet_step_seconds", "Time of those decode steps."
         )
-        self._sequence_steps = self._per(
+        self._sequence_steps = self._make.per(
             "depth", depths, "specfleet_sequence_steps", "Decoding requests, summed over those decode steps."
         )
         self._proposer_seconds = Counter(

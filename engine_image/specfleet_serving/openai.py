@@ -5,64 +5,19 @@ unless it has the value that changes nothing; an unknown field is refused too.
 """
 
 import json
-from collections.abc import Mapping
 from typing import Any, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from specfleet_serving.core import Limits, Sampling
 from specfleet_serving.errors import InvalidRequest
+from specfleet_serving.unsupported import without_neutral
 
 DEFAULT_COMPLETION_TOKENS = 16
 MOST_STOP_STRINGS = 16
 LONGEST_STOP = 256
 
 Model = TypeVar("Model", bound=BaseModel)
-
-# Parameters that are not supported, with the values that ask for nothing (null always does).
-NEUTRAL: Mapping[str, tuple[object, ...]] = {
-    "n": (1,),
-    "best_of": (1,),
-    "logprobs": (False,),
-    "top_logprobs": (0,),
-    "prompt_logprobs": (),
-    "echo": (False,),
-    "suffix": ("",),
-    "presence_penalty": (0,),
-    "frequency_penalty": (0,),
-    "repetition_penalty": (1,),
-    "length_penalty": (1,),
-    "logit_bias": ({},),
-    "min_p": (0,),
-    "min_tokens": (0,),
-    "use_beam_search": (False,),
-    "stop_token_ids": ([],),
-    "bad_words": ([],),
-    "include_stop_str_in_output": (False,),
-    "skip_special_tokens": (True,),
-    "spaces_between_special_tokens": (True,),
-    "truncate_prompt_tokens": (),
-    "add_special_tokens": (),
-    "add_generation_prompt": (True,),
-    "continue_final_message": (False,),
-    "chat_template": (),
-    "chat_template_kwargs": ({},),
-    "tools": ([],),
-    "tool_choice": ("none",),
-    "parallel_tool_calls": (True, False),
-    "functions": ([],),
-    "function_call": ("none",),
-    "response_format": ({"type": "text"},),
-    "modalities": (["text"],),
-    "audio": (),
-    "prediction": (),
-    "reasoning_effort": (),
-    "verbosity": (),
-    "service_tier": ("auto", "default"),
-    "store": (False,),
-    "web_search_options": (),
-    "priority": (0,),
-}
 
 
 class StreamOptions(BaseModel):
@@ -243,10 +198,7 @@ def _fields(body: bytes) -> dict[str, Any]:
         raise InvalidRequest("the body has a string with half a surrogate pair, which is no text")
     if not isinstance(fields, dict):
         raise InvalidRequest("the body must be a JSON object")
-    for name, value in fields.items():
-        if name in NEUTRAL and value is not None and not _is_neutral(value, NEUTRAL[name]):
-            raise InvalidRequest(f"{name} is not supported with this value; leave it out", name)
-    return {name: value for name, value in fields.items() if value is not None and name not in NEUTRAL}
+    return without_neutral(fields)
 
 
 def _is_text(fields: object) -> bool:
@@ -259,11 +211,6 @@ def _is_text(fields: object) -> bool:
 
 def _refuse_constant(name: str) -> float:
     raise ValueError(f"{name} is not JSON")
-
-
-def _is_neutral(value: object, neutral: tuple[object, ...]) -> bool:
-    # 0 == False in Python: "logprobs": 0 asks for log-probabilities, "n": true is no number.
-    return any(value == one and isinstance(value, bool) == isinstance(one, bool) for one in neutral)
 
 
 def _without_nulls(fields: dict[str, Any]) -> dict[str, Any]:

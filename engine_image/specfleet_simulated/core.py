@@ -123,11 +123,11 @@ class SimulatedCore:
             if not resumed:
                 first_tokens.append(SequenceStep(one.request.id, (one.script.token(0),), first=True))
                 one.generated = 1
-        self._wait(began, self._cost.prompt_seconds(PROMPT_TOKENS_PER_STEP - budget))
+        seconds = self._wait(began, self._cost.prompt_seconds(PROMPT_TOKENS_PER_STEP - budget))
         return Step(
             depth=depth,
             decoding=0,
-            seconds=time.monotonic() - began,
+            seconds=seconds,
             sequences=tuple(first_tokens),
             admitted=admitted,
             prompt_tokens=counted,
@@ -140,8 +140,7 @@ class SimulatedCore:
         rows = len(self._running) + sum(drafted)
         sequences = tuple(map(_advance, self._running, drafted))
         drafting = self._cost.draft_seconds(depth)
-        self._wait(began, self._cost.decode_seconds(rows, kv_tokens, depth))
-        seconds = time.monotonic() - began
+        seconds = self._wait(began, self._cost.decode_seconds(rows, kv_tokens, depth))
         return Step(
             depth=depth,
             decoding=len(sequences),
@@ -164,11 +163,16 @@ class SimulatedCore:
             preempted += 1
         return preempted
 
-    def _wait(self, began: float, seconds: float) -> None:
-        # Steps back to back keep the model's pace: what one overslept, the next one makes up for.
+    def _wait(self, began: float, seconds: float) -> float:
+        """Wait until a step is due and give the time it took.
+
+        Steps back to back keep the model's pace: a step begins when the one before was due. The loop's own work
+        is a part of it then, as it is of the time that users see.
+        """
         start = self._due if began - self._due < seconds else began
         self._due = start + seconds
         time.sleep(max(self._due - time.monotonic(), 0.0))
+        return time.monotonic() - start
 
 
 def _advance(sequence: _Sequence, drafted: int) -> SequenceStep:
