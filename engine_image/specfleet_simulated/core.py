@@ -166,8 +166,8 @@ class SimulatedCore:
     def _wait(self, began: float, seconds: float) -> float:
         """Wait until a step is due and give the time it took.
 
-        Steps back to back keep the model's pace: a step begins when the one before was due. The loop's own work
-        is a part of it then, as it is of the time that users see.
+        Steps back to back keep the model's pace: a step begins when the one before was due. The loop's own
+        work is a part of it then, as it is of the time that users see.
         """
         start = self._due if began - self._due < seconds else began
         self._due = start + seconds
