@@ -23,6 +23,13 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m dev.demo", description=__doc__)
     parser.add_argument("--engine", choices=sorted(PLANS), default="builtin")
     parser.add_argument("--judge", type=Path, metavar="REPORT", help="judge and draw a finished run again")
+    parser.add_argument(
+        "--references",
+        type=Path,
+        default=REPOSITORY / "build" / "images.json",
+        metavar="FILE",
+        help="images to install, as dev/cluster writes them; the chart's defaults hold for what it lacks",
+    )
     given = parser.parse_args()
     console = Console()
     started = time.monotonic()
@@ -33,7 +40,7 @@ def main() -> int:
         else:
             plan = PLANS[given.engine]
             folder = folder_of(plan)
-            record = asyncio.run(perform(plan, console))
+            record = asyncio.run(perform(plan, given.references, console))
     except DemoError as error:
         console.print(f"demo: {error}", style="red", markup=False)
         return 1

@@ -27,14 +27,14 @@ metadata:
 """
 
 
-async def install(plan: Plan) -> None:
-    """Install or upgrade the chart, with its own Prometheus and the plan's pace."""
+async def install(plan: Plan, references: Path) -> None:
+    """Install or upgrade the chart, with its own Prometheus, the plan's pace and the images in a file."""
     pace = [part for key, value in plan.tuning.items() for part in ("--set", f"tuning.{key}={value:g}")]
     await call(
         "helm", "upgrade", "--install", RELEASE, str(REPOSITORY / "charts" / "specfleet"),
         "--namespace", SYSTEM, "--create-namespace", "--wait", "--timeout", "5m",
         "--set", "prometheus.install=true", *pace,
-        *image_values(REPOSITORY / "build" / "images.json"),
+        *image_values(references),
     )  # fmt: skip
 
 

@@ -48,8 +48,7 @@ _CODE = {
     ),
     "settings": _file(
         "env:\n",
-        "  - name: SETTING_#\n    valueFrom:\n      configMapKeyRef:\n        name: demo\n"
-        "        key: setting-#\n",
+        "  - name: SETTING_#\n    value: the text that every setting of the demo begins with\n",
         "  - name: SETTING_#",
     ),
 }

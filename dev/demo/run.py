@@ -6,6 +6,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import aiohttp
@@ -25,13 +26,13 @@ ROW_SECONDS = 6.0
 OUTAGE_STAGE = "outage"
 
 
-async def perform(plan: Plan, console: Console) -> dict[str, Any]:
+async def perform(plan: Plan, references: Path, console: Console) -> dict[str, Any]:
     """Do everything that needs the cluster. Raises DemoError where it cannot go on."""
     pace = ", ".join(f"{key} {value:g}" for key, value in plan.tuning.items())
     console.print(
         f"install the chart with its Prometheus; the tuner's pace for this demo: {pace}", soft_wrap=True
     )
-    await install(plan)
+    await install(plan, references)
     console.print(f"apply {plan.example} and wait until it serves")
     await apply_example(plan)
     async with (

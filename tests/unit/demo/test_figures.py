@@ -1,0 +1,146 @@
+"""The demo's verdict: each figure moves when what it is about does, and a figure without data is not met."""
+
+from typing import Any
+
+import pytest
+from dev.demo.figures import figures, missed
+from records import a_record, pod, request, sample
+
+
+def value(record: dict[str, Any], name: str) -> float | None:
+    (found,) = (figure for figure in figures(record) if figure["name"] == name)
+    result: float | None = found["value"]
+    return result
+
+
+def test_a_good_run_misses_nothing() -> None:
+    assert missed(figures(a_record())) == []
+
+
+def test_depth_and_time_of_the_first_phase_come_from_the_counters_of_one_window() -> None:
+    assert value(a_record(), "mean depth, repetitive text") == pytest.approx(5.0)
+    # 50 ms a token where the replay at depth 0 took 100 ms.
+    assert value(a_record(), "time per output token, repetitive text, of speculation off") == pytest.approx(
+        0.5
+    )
+
+
+def test_the_last_phase_is_back_when_a_whole_window_is_deep_and_fast() -> None:
+    # Depth 5 from 150 s on; the window of 20 s that is deep enough on average ends at 170 s, 70 s after the start.
+    assert value(a_record(), "back at both in the last phase") == pytest.approx(70.0)
+
+
+def test_a_last_phase_that_stays_shallow_never_comes_back() -> None:
+    record = a_record()
+    record["samples"] = [
+        sample(
+            one["time"],
+            one["stage"],
+            pod(one["time"], depth=1, token_seconds=0.09),
+            conditions=one["conditions"],
+        )
+        for one in record["samples"]
+    ]
+
+    assert value(record, "back at both in the last phase") is None
+    assert "back at both in the last phase" in missed(figures(record))
+
+
+def test_the_settled_schedule_is_judged_against_the_best_pin_and_not_the_deepest() -> None:
+    record = a_record()
+    for one in record["replays"]:
+        if one["arm"] == "depth-3":
+            one["requestSeconds"] = 4.0
+
+    # 100 tokens in 5 s against 100 tokens in 4 s.
+    assert value(record, "settled schedule of best pinned depth, phase repetitive") == pytest.approx(0.8)
+
+
+def test_many_users_are_judged_by_completed_requests_per_second() -> None:
+    record = a_record()
+    for phase in record["phases"]:
+        phase["users"] = 20
+    for one in record["replays"]:
+        one["users"] = 20
+        one["requestSeconds"] = 1000.0
+        one["seconds"] = {"depth-0": 10.0}.get(one["arm"], 8.0)
+
+    assert value(record, "settled schedule of best pinned depth, phase repetitive") == pytest.approx(1.0)
+
+
+def test_a_replay_that_is_missing_is_not_a_pass() -> None:
+    record = a_record()
+    record["replays"] = [one for one in record["replays"] if one["arm"] != "settled-repetitive"]
+
+    assert "settled schedule of best pinned depth, phase repetitive" in missed(figures(record))
+
+
+def test_one_text_that_differs_from_depth_zero_is_found() -> None:
+    record = a_record()
+    record["requests"].append(request("repetitive", "rows", "abd"))
+
+    assert value(record, "texts that differ from speculation off") == 1
+
+
+def test_a_prompt_without_a_reference_leaves_the_texts_unjudged() -> None:
+    record = a_record()
+    record["requests"].append(request("repetitive", "tests", "xyz"))
+
+    assert "texts that differ from speculation off" in missed(figures(record))
+
+
+def test_a_failed_request_counts_wherever_it_was_made() -> None:
+    record = a_record()
+    record["requests"].append(request("repetitive/depth-5", "rows", "", error="HTTP 503"))
+
+    assert value(record, "failed requests") == 1
+
+
+def test_pushes_count_from_the_start_of_the_load_within_one_hour() -> None:
+    record = a_record()
+    for one in record["samples"]:
+        if one["time"] >= 50:
+            one["schedulePushes"] = {"push": 9.0, "probe": 40.0}
+
+    assert value(record, "pushes beside probes while the load ran") == 8
+    assert "pushes beside probes while the load ran" in missed(figures(record))
+
+
+def test_a_new_version_in_the_outage_is_a_change() -> None:
+    record = a_record()
+    for one in record["samples"]:
+        if one["time"] > 230:
+            one["pods"]["pod-a"]["scheduleVersion"] = 8.0
+
+    assert value(record, "schedule changes while Prometheus was cut off") == 1
+
+
+def test_a_status_that_says_nothing_about_the_outage_is_not_met() -> None:
+    record = a_record()
+    for one in record["samples"]:
+        one["conditions"]["MetricsAvailable"]["status"] = "True"
+
+    assert "status says that and why metrics are missing" in missed(figures(record))
+
+
+@pytest.mark.parametrize(
+    "after",
+    [
+        pytest.param({"uid-a": 1, "uid-operator": 0}, id="a-container-restarted"),
+        pytest.param({"uid-b": 0, "uid-operator": 0}, id="a-pod-was-replaced"),
+    ],
+)
+def test_restarts_and_replaced_pods_are_found(after: dict[str, int]) -> None:
+    record = a_record()
+    record["samples"][-1]["restarts"] = after
+
+    assert value(record, "restarts") == 1
+
+
+def test_samples_of_the_replays_do_not_count_as_the_run() -> None:
+    record = a_record()
+    later = sample(900.0, "replay/repetitive/depth-0", pod(900.0, depth=0, token_seconds=0.1))
+    later["schedulePushes"] = {"push": 50.0}
+    record["samples"].append(later)
+
+    assert missed(figures(record)) == []
