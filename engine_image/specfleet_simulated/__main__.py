@@ -60,7 +60,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     add("--step-milliseconds", type=positive, default=20.0, help="decode step of one request at depth 0")
     add("--knee-tokens", type=whole(1), default=64, help="tokens a step can verify before it gets slower")
-    add("--kv-cache-tokens", type=whole(256), default=65536, help="tokens that the KV cache holds")
+    add("--kv-cache-tokens", type=whole(BLOCK_TOKENS), default=65536, help="tokens that the KV cache holds")
     return parser
 
 
