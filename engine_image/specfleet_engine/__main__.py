@@ -6,6 +6,7 @@ Kubernetes shows as the container's termination message, so that the operator ca
 
 import argparse
 import logging
+import os
 import sys
 import time
 from pathlib import Path
@@ -34,7 +35,9 @@ def main(arguments: list[str] | None = None, termination_log: Path = TERMINATION
     parser = _parser()
     options = parser.parse_args(arguments)
     settings = settings_from(parser, options)
-    torch.set_num_threads(usable_cores())
+    # Whoever sets OMP_NUM_THREADS knows better; torch has read it already.
+    if "OMP_NUM_THREADS" not in os.environ:
+        torch.set_num_threads(usable_cores())
     try:
         core, tokenizer = _load(options)
     except EngineError as error:

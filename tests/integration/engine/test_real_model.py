@@ -12,11 +12,12 @@ from pathlib import Path
 import httpx
 import pytest
 import torch
-from tests.integration.engine.driving import drive, greedy
+from tests.integration.engine.driving import drive, generate, greedy
 
 from specfleet_engine.__main__ import main
 from specfleet_engine.core import EngineCore
 from specfleet_engine.load import load_model, load_tokenizer
+from specfleet_engine.ngram import NgramProposer
 
 # The first run on a machine converts the model.
 pytestmark = pytest.mark.timeout(600)
@@ -45,6 +46,23 @@ def test_the_capital_of_france_is_paris(smollm2: Path, dtype: torch.dtype) -> No
     assert prompt == [504, 3575, 282, 4649, 314]
     assert tokenizer.decode(run.texts["r"]) == " Paris."
     assert tokenizer.eos_ids == {2}
+
+
+def test_three_chats_in_one_batch_get_the_text_of_transformers(smollm2: Path) -> None:
+    model = load_model(smollm2, torch.float32, 256)
+    tokenizer = load_tokenizer(smollm2, model)
+    core = EngineCore(
+        model, NgramProposer(2, 5), max_model_len=256, max_num_seqs=3, max_depth=4, kv_cache_mib=64
+    )
+    chats = {
+        question: tokenizer.chat([{"role": "user", "content": question}])
+        for question in ("Name three colours.", "Say hello hello hello hello.", "What is 2 + 2? Explain it.")
+    }
+
+    run = drive(core, [greedy(name, prompt, 24) for name, prompt in chats.items()], 4)
+
+    assert run.accepted > 0
+    assert run.texts == {name: generate(smollm2, prompt, 24) for name, prompt in chats.items()}
 
 
 class Engine:
