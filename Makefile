@@ -3,12 +3,13 @@
 VENV ?= .venv
 PYTHON ?= python3
 IMAGES ?=
+ENGINE ?= builtin
 
 CLUSTER = $(VENV)/bin/python dev/cluster/cluster.py
 READY = $(VENV)/.specfleet-ready
 
 .DEFAULT_GOAL := help
-.PHONY: help venv constraints cluster cluster-delete images
+.PHONY: help venv constraints cluster cluster-delete images demo
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
@@ -34,3 +35,10 @@ cluster-delete: $(READY)  ## remove the cluster and everything it left on the ho
 
 images: cluster  ## build the images (all, or IMAGES="operator simulated") and load them
 	@references=$$($(CLUSTER) build $(IMAGES)) && echo "images: loaded; references in $$references"
+
+# The engine's image holds torch: the simulated engine's demo does without it.
+DEMO_IMAGES = operator prometheus $(if $(filter simulated,$(ENGINE)),simulated,engine)
+
+demo:  ## watch one deployment tune itself under a changing load (ENGINE=simulated: a few minutes, no model)
+	@$(MAKE) --no-print-directory images IMAGES="$(DEMO_IMAGES)"
+	@KUBECONFIG=$$($(CLUSTER) kubeconfig) PATH=$$($(CLUSTER) bin):$$PATH $(VENV)/bin/python -m dev.demo --engine $(ENGINE)
