@@ -144,9 +144,8 @@ class StepLoop:
     def _warm_up(self) -> None:
         """Let the core generate before anyone waits for it. Nothing of this is counted."""
         self._metrics.count_schedule(self._follower.in_force)
-        prompt = tuple(
-            self._tokenizer.encode(WARM_UP_TEXT)[: self._core.limits.max_model_len - WARM_UP_TOKENS]
-        )
+        context = min(self._core.limits.max_model_len, self._core.limits.kv_tokens)
+        prompt = tuple(self._tokenizer.encode(WARM_UP_TEXT)[: context - WARM_UP_TOKENS])
         sampling = Sampling(max_tokens=WARM_UP_TOKENS, temperature=0.0, ignore_eos=True)
         self._core.add(Request("warm-up", prompt, sampling))
         generated = 0

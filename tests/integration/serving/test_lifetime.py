@@ -161,6 +161,13 @@ async def test_a_stream_that_outlives_the_drain_ends_with_an_error_and_does_not_
         assert await asyncio.wait_for(process.wait(), PATIENCE_SECONDS) == 0
 
 
+async def test_the_smallest_context_that_a_resource_may_ask_for_is_served() -> None:
+    async with an_engine_process("--max-model-len", "16", "--kv-cache-tokens", "16") as (_, client):
+        answer = await client.post("/v1/completions", json=LONG | {"prompt": "abcdefgh", "max_tokens": 8})
+
+    assert answer.json()["usage"]["total_tokens"] == 16
+
+
 async def is_running(client: httpx.AsyncClient) -> bool:
     return metric_in((await client.get("/metrics")).text, "vllm:num_requests_running") == 1
 
