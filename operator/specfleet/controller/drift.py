@@ -10,8 +10,9 @@ from typing import Any
 
 from specfleet.planning.observed import ObjectKey
 
-# Of metadata only what we write; data of the ConfigMaps is the tuner's, and status the controllers'.
-_METADATA = ("uid", "labels", "annotations", "ownerReferences")
+# Of metadata only what we write: controllers annotate too. Data of the ConfigMaps is the tuner's, and status
+# the controllers'.
+OWN_PREFIXES = ("specfleet.dev/", "app.kubernetes.io/")
 
 
 def digests(objects: Mapping[ObjectKey, Mapping[str, Any]]) -> dict[ObjectKey, str]:
@@ -21,5 +22,15 @@ def digests(objects: Mapping[ObjectKey, Mapping[str, Any]]) -> dict[ObjectKey, s
 
 def _digest(live: Mapping[str, Any]) -> str:
     metadata = live["metadata"]
-    part = {"metadata": {key: metadata.get(key) for key in _METADATA}, "spec": live.get("spec")}
+    part = {
+        "uid": metadata.get("uid"),
+        "owners": metadata.get("ownerReferences"),
+        "labels": _own(metadata.get("labels")),
+        "annotations": _own(metadata.get("annotations")),
+        "spec": live.get("spec"),
+    }
     return hashlib.sha256(json.dumps(part, sort_keys=True).encode()).hexdigest()
+
+
+def _own(entries: Mapping[str, str] | None) -> dict[str, str]:
+    return {key: value for key, value in (entries or {}).items() if key.startswith(OWN_PREFIXES)}
