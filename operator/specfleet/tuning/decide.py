@@ -151,7 +151,7 @@ def _move(settings: PoolSettings, memory: Memory, known: _Known, now: float) -> 
         return _probe(settings, memory, known, now) or move
     found = depth_for(move.table, _running(memory))
     chosen = further(memory, known.estimates, found, settings.candidates)
-    if chosen is None or refusal(memory, now) is not None:
+    if chosen is None or refusal(memory, settings, now) is not None:
         return move
     return _probe_of(chosen, settings, memory, known)
 
@@ -210,7 +210,7 @@ def _doubt(settings: PoolSettings, evidence: Evidence, memory: Memory) -> Hold |
 
 
 def _probe(settings: PoolSettings, memory: Memory, known: _Known, now: float) -> Decision | None:
-    if known.estimates is None or not _moving(memory, now) or refusal(memory, now) is not None:
+    if known.estimates is None or not _moving(memory, now) or refusal(memory, settings, now) is not None:
         return None
     chosen = target(memory, known.estimates, known.situation, settings, now)
     return _probe_of(chosen, settings, memory, known) if chosen is not None else None

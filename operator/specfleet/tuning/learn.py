@@ -16,6 +16,7 @@ from specfleet.tuning.survival import Survival
 # Short: acceptance is that of the traffic now, and says nothing about loads of half an hour ago.
 LOAD_HALF_LIFE_SECONDS = 30.0
 LOAD_CHANGE_SECONDS = 60.0
+QUEUE_GONE_SCRAPES = 4
 
 
 def learn(
@@ -118,10 +119,14 @@ def _pressures(memory: Memory, used: Usable, settings: PoolSettings, now: float)
     rate = sum((i.counts.completions or 0.0) / i.seconds for i in used.intervals)
     slow = queue_is_slow(settings.objectives, delay, waiting, rate)
     recent = tuple(one for one in memory.pressures if now - one.at < WORST_OF_SECONDS)
+    # Requests that end together empty the queue for a moment; it is gone when none waits for some scrapes.
+    seen = now if waiting > 0 else memory.queue_seen_at
+    gone = seen is None or now - seen > QUEUE_GONE_SCRAPES * settings.scrape_seconds
     return replace(
         memory,
         pressures=(*recent, pressure),
-        queue_since=(memory.queue_since or now) if waiting > 0 else None,
+        queue_since=None if gone else (memory.queue_since or now),
+        queue_seen_at=seen,
         slow_passes=memory.slow_passes + 1 if slow else 0,
     )
 

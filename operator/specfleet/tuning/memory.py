@@ -61,6 +61,7 @@ class Memory:
     usual_batch: float | None = None
     pressures: tuple[Pressure, ...] = ()
     queue_since: float | None = None
+    queue_seen_at: float | None = None
     slow_passes: int = 0
     good_passes: int = 0
     faulty: bool = False

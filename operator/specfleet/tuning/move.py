@@ -48,7 +48,7 @@ def choose(settings: PoolSettings, memory: Memory, known: Known, now: float) -> 
         table = limit.applied(table, settings.max_requests)
     promise = gain(estimates, situation, table)
     if promise <= LEAST_GAIN:
-        return Hold("Settled", _settled(estimates, situation, memory.batch))
+        return Hold("Settled", _settled(settings, estimates, situation, memory.batch))
     reason = f"{written(table)} promises {promise:+.1%}"
     held = (
         _cooling(settings, memory, reason, now)
@@ -116,9 +116,16 @@ def _numbers(estimates: Estimates, batch: float, depth: int) -> str:
     return f"E_{depth} {tokens:.2f} in {1000 * seconds:.1f} ms"
 
 
-def _settled(estimates: Estimates, situation: Situation, batch: float) -> str:
+def _settled(settings: PoolSettings, estimates: Estimates, situation: Situation, batch: float) -> str:
+    """Say why the depth stays, and whether the objective is met: the largest J is also the fastest token."""
     depth = depth_for(situation.table, max(1, round(batch)))
-    return f"depth {depth} stays at {batch:.1f} running requests: {_numbers(estimates, batch, depth)}"
+    text = f"depth {depth} stays at {batch:.1f} running requests: {_numbers(estimates, batch, depth)}"
+    limit, seconds = settings.objectives.time_per_output_token_seconds, 1.0 / estimates.rate(batch, depth)
+    if limit is None or seconds <= limit:
+        return text
+    return (
+        f"{text}; {1000 * seconds:.1f} ms a token is over {1000 * limit:g} ms, and no known depth is faster"
+    )
 
 
 def recommended(estimates: Estimates, situation: Situation) -> tuple[Table, float]:

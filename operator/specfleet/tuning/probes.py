@@ -6,9 +6,11 @@ Source: design/tuning.md, section 8, with three rules of our own:
 * After a jump of acceptance the next probe comes at once and goes straight to the deepest depth that was
   measured here before: its cost is known, only its acceptance is open.
 * From depth 0 the first step is the shallowest depth. It shows whether acceptance has come back.
-* A queue that has stood for two minutes is the pool's normal state, and completed requests per second is
-  what a probe measures there. To refuse probes would freeze a wrong depth for ever, so they go on, while KV
-  headroom and preemptions allow. A fresh queue is a burst: nothing is tried in it.
+* A queue that has stood for eight scrapes (2 min) is the pool's normal state, and completed requests per
+  second is what a probe measures there. To refuse probes would freeze a wrong depth for ever, so they go on,
+  while KV headroom and preemptions allow. A fresh queue is a burst: nothing is tried in it.
+* A probe that found a gain climbs on at once while the next notch promises more (at most three notches): one
+  push at the end instead of one per notch.
 """
 
 from collections.abc import Sequence
@@ -22,7 +24,7 @@ from specfleet.tuning.memory import Memory
 from specfleet.tuning.optimise import Situation
 from specfleet.tuning.settings import PoolSettings
 
-STANDING_QUEUE_SECONDS = 120.0
+STANDING_QUEUE_SCRAPES = 8
 WORTHLESS = 0.75  # a depth that is expected to lose more is not tried again while that holds
 CLOSE = 0.98
 CHEAP = 0.9
@@ -58,14 +60,15 @@ def after_jump(memory: Memory) -> bool:
     return memory.jumped_at is not None and memory.jumped_at > (memory.probed_at or 0.0)
 
 
-def refusal(memory: Memory, now: float) -> str | None:
+def refusal(memory: Memory, settings: PoolSettings, now: float) -> str | None:
     """Say why nothing may be tried now."""
     headroom = worst_headroom(memory.pressures)
+    fresh = STANDING_QUEUE_SCRAPES * settings.scrape_seconds
     if headroom is not None and headroom < NO_PROBE_HEADROOM:
         return f"no probe with KV headroom {headroom:.0%}"
     if preempted(memory.pressures):
         return "no probe after preemptions"
-    if memory.queue_since is not None and now - memory.queue_since < STANDING_QUEUE_SECONDS:
+    if memory.queue_since is not None and now - memory.queue_since < fresh:
         return "no probe in a fresh queue"
     return None
 

@@ -282,3 +282,24 @@ def test_a_rollout_with_two_fingerprints_is_not_tuned() -> None:
 
     assert bench.document.version == 1
     assert "rollout" in bench.outcomes[-1][1].decision.reason
+
+
+def test_a_queue_that_is_empty_for_a_moment_is_still_a_standing_one() -> None:
+    bench = Bench(CROWD)
+    for i in range(24):
+        bench.traffic = replace(CROWD, users=24 if i % 2 else 14)
+        bench.step()
+
+    assert bench.decisions(Probe) != []
+
+
+def test_an_objective_that_no_depth_meets_is_said_in_the_reason() -> None:
+    bench = Bench(REPETITIVE)
+    objectives = replace(bench.settings.objectives, time_per_output_token_seconds=0.001)
+    bench.settings = replace(bench.settings, objectives=objectives)
+
+    bench.run(10 * MINUTE)
+    while bench.memory.probe is not None:
+        bench.step()
+
+    assert "ms a token is over 1 ms" in bench.step().decision.reason
