@@ -42,3 +42,40 @@ DEMO_IMAGES = operator prometheus $(if $(filter simulated,$(ENGINE)),simulated,e
 demo:  ## watch one deployment tune itself under a changing load (ENGINE=simulated: a few minutes, no model)
 	@$(MAKE) --no-print-directory images IMAGES="$(DEMO_IMAGES)"
 	@KUBECONFIG=$$($(CLUSTER) kubeconfig) PATH=$$($(CLUSTER) bin):$$PATH $(VENV)/bin/python -m dev.demo --engine $(ENGINE)
+
+PYTEST = $(VENV)/bin/python -m pytest -q --durations=5
+.PHONY: generate lint test test-unit test-integration test-chart test-e2e
+
+generate: $(READY)  ## renew the files that are generated from code
+	@$(VENV)/bin/python -m specfleet crds --write crds
+	@cp crds/*.yaml charts/specfleet/files/crds/
+	@echo "generate: crds and the chart's copy are written"
+
+lint: $(READY)  ## format, style, types, import contracts, generated files
+	@echo "lint: ruff, mypy --strict, import-linter, generated files"
+	@$(VENV)/bin/ruff format --check .
+	@$(VENV)/bin/ruff check .
+	@$(VENV)/bin/mypy
+	@$(VENV)/bin/lint-imports
+	@$(VENV)/bin/python -m specfleet crds --check crds
+	@echo "lint: ok"
+
+test-unit: $(READY)  ## pure tests
+	@$(PYTEST) tests/unit
+
+test-integration: $(READY) model  ## fake API server, HTTP servers, the real engine in process
+	@$(PYTEST) tests/integration
+
+test-chart: $(READY)  ## the chart, rendered
+	@PATH="$$($(CLUSTER) bin):$$PATH" $(PYTEST) tests/chart
+
+test-e2e: images  ## a real cluster: admission, operator, engines, faults
+	@$(PYTEST) tests/e2e
+
+test:  ## everything that CI runs, layer by layer; times are printed and lie in build/test-times.json
+	@$(MAKE) $(READY)
+	@$(VENV)/bin/python dev/layers.py lint test-unit test-integration test-chart test-e2e
+
+.PHONY: model
+model: $(READY)
+	@$(VENV)/bin/python dev/models/smollm2.py

@@ -40,13 +40,17 @@ class PoolView:
         return (self.resource.namespace, self.resource.name, self.pool.name)
 
     @property
+    def text(self) -> str:
+        """What lies in the ConfigMap, readable or not; empty: nothing."""
+        return str(((self.schedule or {}).get("data") or {}).get(SCHEDULE_KEY) or "")
+
+    @property
     def document(self) -> Document | None:
         """The schedule in force; None: none was written yet, or somebody broke it by hand."""
-        text = ((self.schedule or {}).get("data") or {}).get(SCHEDULE_KEY)
-        if not text:
+        if not self.text:
             return None
         try:
-            return Document.from_json(text)
+            return Document.from_json(self.text)
         except ValueError:
             logger.warning("the schedule of %s/%s/%s cannot be read", *self.key)
             return None

@@ -119,6 +119,11 @@ class Leader:
         figures.follow(
             "queue_oldest_seconds", "Age of the oldest waiting key.", lambda: queue.oldest_ready_seconds
         )
+        figures.follow(
+            "watch_silent_seconds",
+            "For how long an event of a listed change has been missing.",
+            lambda: self.monitor.silent_seconds,
+        )
         figures.follow("resources", "Resources that are known to the queue.", lambda: float(len(queue.keys)))
         figures.follow(
             "lost_events", "Kubernetes Events that could not be written.", lambda: float(self.events.lost)

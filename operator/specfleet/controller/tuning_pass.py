@@ -20,6 +20,7 @@ from specfleet.cluster.errors import ClusterError
 from specfleet.cluster.events import EventRecorder
 from specfleet.controller.figures import Figures
 from specfleet.controller.fleet import MEMORY_KEY, PoolKey, PoolView, read_fleet
+from specfleet.controller.mend import mended
 from specfleet.controller.push import refresh_mounts, write_schedule
 from specfleet.controller.tuner_events import news
 from specfleet.controller.tuner_status import PoolReport, action, comparable, status_body
@@ -51,6 +52,7 @@ class _Pool:
     last: Outcome | None = None
     decided_at: float = 0.0
     refresh: bool = False
+    document: Document | None = None
 
 
 @dataclass(slots=True)
@@ -157,6 +159,7 @@ class TuningPass:
     async def _tune_pool(self, view: PoolView, metrics: Mapping[str, _Metrics], now: float) -> PoolReport:
         settings = self._settings(view)
         own = self._own(view)
+        view = await self._mend(view, own, now)
         evidence = self._evidence(view, metrics[settings.tuning.metrics_source], now)
         outcome = decide(settings, evidence, own.memory, now)
         if isinstance(outcome.decision, Push | Probe | EndProbe):
@@ -165,6 +168,7 @@ class TuningPass:
             # The last push was cut short between ConfigMap and pods.
             await refresh_mounts(self._client, view.ready.values(), view.document)
             own.refresh = False
+        own.document = view.document or own.document
         before, own.last, own.memory = own.last, outcome, outcome.memory
         changed = before is None or _standing(before) != _standing(outcome)
         own.decided_at = now if changed or not own.decided_at else own.decided_at
@@ -210,6 +214,17 @@ class TuningPass:
             versions=readings.versions,
             query_fault=metrics.fault,
         )
+
+    async def _mend(self, view: PoolView, own: _Pool, now: float) -> PoolView:
+        """Write a good schedule where somebody left a bad one."""
+        document = mended(view, own.document, own.fence or self._fence, datetime.fromtimestamp(now, UTC))
+        if document is None or view.schedule is None:
+            return view
+        await write_schedule(self._client, view.schedule, document)
+        own.fence, own.refresh = document.fence, True
+        note = f"pool {view.pool.name}: a schedule changed by hand is no use to engines; put back the last one"
+        await self._events.record(view.live, "Warning", "ScheduleRestored", note, action="Tune")
+        return view.with_document(document)
 
     async def _put_in_force(
         self, view: PoolView, own: _Pool, outcome: Outcome, settings: PoolSettings, now: float
