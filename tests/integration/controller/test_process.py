@@ -17,6 +17,7 @@ from specfleet.cluster.lease import LEASE, LeaseLost
 from specfleet.controller.process import OperatorProcess
 
 DEADLINE_SECONDS = 20.0
+SILENT = "specfleet_operator_watch_silent_seconds"
 
 
 @pytest.fixture
@@ -115,6 +116,28 @@ async def test_a_lost_event_is_made_good_by_the_resync(server: FakeServer) -> No
         server.store.create(SPECULATIVE_DEPLOYMENT, a_resource())
 
         await eventually(lambda: deployments(server) == ["chat-main-active"])
+
+
+async def test_a_stalled_watch_is_made_good_by_the_resync_and_noticed(server: FakeServer) -> None:
+    async with running(server, resyncSeconds=1) as (operator, _):
+        await eventually(lambda: server.watchers == 2)
+        server.watch_faults.stalled = True
+        server.store.create(SPECULATIVE_DEPLOYMENT, a_resource())
+
+        await eventually(lambda: deployments(server) == ["chat-main-active"])
+        await eventually(lambda: operator.figures.registry.get_sample_value(SILENT) != 0.0)
+        server.watch_faults.stalled = False
+        await eventually(lambda: operator.figures.registry.get_sample_value(SILENT) == 0.0)
+
+
+async def test_events_that_come_twice_change_nothing(server: FakeServer) -> None:
+    async with running(server):
+        await eventually(lambda: server.watchers == 2)
+        server.watch_faults.duplicate = 10
+        server.store.create(SPECULATIVE_DEPLOYMENT, a_resource())
+
+        await eventually(lambda: server.calls["PATCH", "speculativedeployments"] >= 1)
+        assert deployments(server) == ["chat-main-active"]
 
 
 async def test_faults_of_the_api_server_delay_and_do_not_end_the_operator(server: FakeServer) -> None:
