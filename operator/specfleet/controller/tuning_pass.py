@@ -222,7 +222,7 @@ class TuningPass:
             return view
         await write_schedule(self._client, view.schedule, document)
         own.fence, own.refresh = document.fence, True
-        note = f"pool {view.pool.name}: a schedule changed by hand is no use to engines; put back the last one"
+        note = f"pool {view.pool.name}: a schedule changed by hand is of no use; put back the last one"
         await self._events.record(view.live, "Warning", "ScheduleRestored", note, action="Tune")
         return view.with_document(document)
 
