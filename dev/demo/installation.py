@@ -33,7 +33,7 @@ async def install(plan: Plan, references: Path) -> None:
     await call(
         "helm", "upgrade", "--install", RELEASE, str(REPOSITORY / "charts" / "specfleet"),
         "--namespace", SYSTEM, "--create-namespace", "--wait", "--timeout", "5m",
-        "--set", "prometheus.install=true", *pace,
+        "--take-ownership", "--set", "prometheus.install=true", *pace,
         *image_values(references),
     )  # fmt: skip
 

@@ -127,7 +127,7 @@ class Release:
         chart = str(REPOSITORY / "charts" / "specfleet")
         self.kube.run_helm(
             "upgrade", "--install", RELEASE, chart, "-n", SYSTEM_NAMESPACE, "--create-namespace",
-            "--take-ownership", "--force-conflicts", *flags,
+            "--take-ownership", *flags,
         )  # fmt: skip
 
     def operator_pods(self) -> list[dict[str, Any]]:

@@ -40,7 +40,8 @@ async def install_crd(client: KubernetesClient) -> None:
     """Put this version's CRD in, and wait until the start-up check of the operator is content."""
     body = crd()
     body["metadata"] |= {"namespace": "", "name": NAME}
-    await client.apply(CUSTOM_RESOURCE_DEFINITION, body, manager="specfleet-tests")
+    # As helm, so that the chart can be installed over it without a conflict of managers.
+    await client.apply(CUSTOM_RESOURCE_DEFINITION, body, manager="helm")
     async with asyncio.timeout(30):
         while True:
             try:

@@ -43,7 +43,8 @@ def api() -> Iterator[DynamicClient]:
 def resources(api: DynamicClient) -> Resource:
     """The kind as this version's CRD serves it; the API server has accepted the cost of its rules."""
     crds = api.resources.get(api_version="apiextensions.k8s.io/v1", kind="CustomResourceDefinition")
-    crds.server_side_apply(body=crd(), name=NAME, field_manager="specfleet-tests", force_conflicts=True)
+    # As helm, so that the chart can be installed over it without a conflict of managers.
+    crds.server_side_apply(body=crd(), name=NAME, field_manager="helm", force_conflicts=True)
     deadline = time.monotonic() + 30
     while not _is_served(crds.get(name=NAME).to_dict()):
         assert time.monotonic() < deadline, "the CRD is not established within 30 s"
