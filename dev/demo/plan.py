@@ -22,6 +22,16 @@ class Phase:
     seconds: float
     max_tokens: int
     join_seconds: float = 0.0  # between two users that join
+    repeats: int = 1  # how often a replay sends the prompts: the users must stay busy
+
+
+@dataclass(frozen=True, slots=True)
+class Crowd:
+    """How many users come together, and how the phase and its replays keep them busy; see `Phase`."""
+
+    users: int
+    join_seconds: float
+    repeats: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,13 +53,22 @@ class Plan:
 
 
 def _phases(
-    seconds: tuple[float, float, float, float], users: int, tokens: tuple[int, int, int], join_seconds: float
+    seconds: tuple[float, float, float, float], tokens: tuple[int, int, int], crowd: Crowd
 ) -> tuple[Phase, ...]:
-    alone, free, crowd = tokens
+    alone, free, chat = tokens
     return (
         Phase("repetitive", "one user, repetitive text", "repetitive", 1, seconds[0], alone),
         Phase("free", "one user, free text", "free", 1, seconds[1], free),
-        Phase("crowd", "many users, mixed chat", "mixed", users, seconds[2], crowd, join_seconds),
+        Phase(
+            "crowd",
+            "many users, mixed chat",
+            "mixed",
+            crowd.users,
+            seconds[2],
+            chat,
+            crowd.join_seconds,
+            crowd.repeats,
+        ),
         Phase("repetitive-again", "one user, repetitive text again", "repetitive", 1, seconds[3], alone),
     )
 
@@ -59,7 +78,9 @@ PLANS: Mapping[str, Plan] = {
         engine="builtin",
         example="examples/smollm2.yaml",
         resource="smollm2",
-        phases=_phases((360.0, 300.0, 360.0, 300.0), users=20, tokens=(96, 64, 40), join_seconds=1.0),
+        phases=_phases(
+            (300.0, 240.0, 300.0, 240.0), tokens=(80, 48, 40), crowd=Crowd(20, join_seconds=1.0, repeats=4)
+        ),
         tuning={
             "scrapeIntervalSeconds": 5,
             "pushCooldownSeconds": 60,
@@ -76,7 +97,9 @@ PLANS: Mapping[str, Plan] = {
         engine="simulated",
         example="examples/simulated.yaml",
         resource="first-look",
-        phases=_phases((90.0, 75.0, 200.0, 75.0), users=80, tokens=(160, 160, 96), join_seconds=0.1),
+        phases=_phases(
+            (75.0, 60.0, 170.0, 60.0), tokens=(96, 64, 96), crowd=Crowd(80, join_seconds=0.1, repeats=20)
+        ),
         tuning={
             "scrapeIntervalSeconds": 2,
             "pushCooldownSeconds": 15,

@@ -58,9 +58,7 @@ _QUESTIONS = (
     "Describe a quiet morning in a small harbour town.",
     "What should I think about before I adopt a dog?",
     "Explain how a bicycle stays upright while it rolls.",
-    "Tell me about the history of paper.",
     "How would you plan a weekend in the mountains?",
-    "What makes a good friend?",
     "Invent a short story about a lost umbrella.",
 )
 
@@ -85,7 +83,7 @@ _PROMPTS: Mapping[Text, tuple[Prompt, ...]] = {
         Prompt(f"question-{number}", text, chat=True) for number, text in enumerate(_QUESTIONS, start=1)
     ),
     "mixed": tuple(
-        Prompt(f"errand-{number}", text, chat=True) for number, text in enumerate(_ERRANDS * 2, start=1)
+        Prompt(f"errand-{number}", text, chat=True) for number, text in enumerate(_ERRANDS, start=1)
     ),
 }
 

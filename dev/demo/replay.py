@@ -72,7 +72,7 @@ class Replay:
         stage = f"{phase.name}/{arm.name}"
         before = await self._recorder.take()
         started, first = asyncio.get_running_loop().time(), len(self._load.requests)
-        await self._load.run_once(stage, phase, prompts_for(phase.text))
+        await self._load.run_once(stage, phase, prompts_for(phase.text) * phase.repeats)
         seconds = asyncio.get_running_loop().time() - started
         after = await self._recorder.take()
         done = self._load.requests[first:]

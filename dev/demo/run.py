@@ -44,17 +44,18 @@ async def perform(plan: Plan, references: Path, console: Console) -> dict[str, A
         api = Api(port, session)
         recorder = Recorder(api, plan, lambda: load.users)
         record = _new_record(plan)
-        async with asyncio.TaskGroup() as tasks:
-            with LiveTable(console, ROW_SECONDS) as table:
-                recorder.seen.append(table.show)
+        replay = Replay(api, plan, load, recorder)
+        with LiveTable(console, ROW_SECONDS) as table:
+            recorder.seen.append(table.show)
+            async with asyncio.TaskGroup() as tasks:
                 recording = tasks.create_task(recorder.run())
                 await _drive(plan, load, recorder, record)
+                # A replay takes its own samples; nothing else must cost the pods time then.
                 recording.cancel()
             record["settled"] = settled_tables(recorder.samples, plan.phases)
             console.print(
-                f"replay every phase's prompts with pinned depths {plan.depths} and the settled schedules"
+                f"replay the phases' prompts with depths {plan.depths} pinned, and what was settled on"
             )
-            replay = Replay(api, plan, load, recorder)
             await replay.run(record["settled"])
     record["replays"] = replay.results
     record["samples"] = recorder.samples
