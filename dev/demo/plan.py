@@ -79,17 +79,17 @@ PLANS: Mapping[str, Plan] = {
         example="examples/smollm2.yaml",
         resource="smollm2",
         phases=_phases(
-            (300.0, 240.0, 300.0, 240.0), tokens=(80, 48, 40), crowd=Crowd(20, join_seconds=1.0, repeats=4)
+            (180.0, 120.0, 240.0, 150.0), tokens=(80, 48, 40), crowd=Crowd(20, join_seconds=1.0, repeats=4)
         ),
         tuning={
-            "scrapeIntervalSeconds": 5,
-            "pushCooldownSeconds": 60,
-            "probeSeconds": 15,
-            "probeUnknownIntervalSeconds": 30,
-            "probeKnownIntervalSeconds": 150,
+            "scrapeIntervalSeconds": 3,
+            "pushCooldownSeconds": 30,
+            "probeSeconds": 10,
+            "probeUnknownIntervalSeconds": 15,
+            "probeKnownIntervalSeconds": 90,
         },
-        window_seconds=45.0,
-        rounds=2,
+        window_seconds=30.0,
+        rounds=1,
         outage_seconds=60.0,
         start_seconds=600.0,
     ),
