@@ -16,7 +16,7 @@ from dev.demo.report import comparison
 from matplotlib import pyplot as plt
 from matplotlib.axes import Axes
 
-STEP_SECONDS = 8.0  # of the curves: a probe must stay visible
+STEP_SECONDS = 6.0  # of the curves: a probe must stay visible
 SHADES = ("#e8f1fa", "#fdf1e3", "#eaf5ea", "#e8f1fa")
 PUSH, PROBE, CUT = "#c0392b", "#b9a6d6", "#7f8c8d"
 

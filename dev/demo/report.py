@@ -21,7 +21,7 @@ def comparison(record: Mapping[str, Any]) -> list[dict[str, Any]]:
         lines.append(
             {
                 "phase": phase["name"],
-                "unit": "tokens/s of a user" if phase["users"] == 1 else "requests/s",
+                "unit": "tokens/s" if phase["users"] == 1 else "requests/s",
                 "settled": record["settled"].get(phase["name"]),
                 "scores": scores,
                 "tokenSeconds": {arm: token_seconds_of(record, phase["name"], arm) for arm in arms},
@@ -41,11 +41,11 @@ def write_report(path: Path, record: Mapping[str, Any], found: Sequence[Mapping[
 def print_verdict(console: Console, record: Mapping[str, Any], found: Sequence[Mapping[str, Any]]) -> None:
     """Print the comparison with speculation off, then the figures."""
     lines = comparison(record)
-    table = Table(title="Replays of each phase's prompts")
+    table = Table(title="Each phase's prompts replayed, with pinned depths and as settled")
     for column in (
         "phase",
         "unit",
-        *(f"depth {depth}" for depth in record["plan"]["depths"]),
+        *(f"{depth}" for depth in record["plan"]["depths"]),
         "settled",
         "gain",
     ):
