@@ -21,7 +21,7 @@ def comparison(record: Mapping[str, Any]) -> list[dict[str, Any]]:
         lines.append(
             {
                 "phase": phase["name"],
-                "unit": "tokens/s" if phase["users"] == 1 else "requests/s",
+                "unit": "tok/s" if phase["users"] == 1 else "req/s",
                 "settled": record["settled"].get(phase["name"]),
                 "scores": scores,
                 "tokenSeconds": {arm: token_seconds_of(record, phase["name"], arm) for arm in arms},
