@@ -2,7 +2,7 @@
 
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import pytest
@@ -89,47 +89,49 @@ def test_without_prometheus_schedule_and_pods_stay_and_the_status_says_why(
     assert identities(engine_pods(kube, namespace, "chat")) == identities(pods)
 
 
-@pytest.mark.parametrize(
-    ("kind", "name", "spec"),
-    [
-        pytest.param("Service", "chat-main", {"ports": [{"port": 80}]}, id="Service of a pool"),
-        pytest.param("Service", "chat", {"ports": [{"port": 80}]}, id="Service of all pools"),
-        pytest.param(
-            "Deployment",
-            "chat-main-active",
-            {
-                "replicas": 0,
-                "selector": {"matchLabels": {"app": "theirs"}},
-                "template": {
-                    "metadata": {"labels": {"app": "theirs"}},
-                    "spec": {"containers": [{"name": "theirs", "image": "theirs"}]},
-                },
+# By the fleet whose child has that name.
+TAKEN: Mapping[str, Mapping[str, Any]] = {
+    "shared": {"kind": "Service", "metadata": {"name": "shared"}, "spec": {"ports": [{"port": 80}]}},
+    "own": {"kind": "Service", "metadata": {"name": "own-main"}, "spec": {"ports": [{"port": 80}]}},
+    "pods": {
+        "kind": "Deployment",
+        "metadata": {"name": "pods-main-active"},
+        "spec": {
+            "replicas": 0,
+            "selector": {"matchLabels": {"app": "theirs"}},
+            "template": {
+                "metadata": {"labels": {"app": "theirs"}},
+                "spec": {"containers": [{"name": "theirs", "image": "theirs"}]},
             },
-            id="Deployment",
-        ),
-    ],
-)
-def test_a_name_that_is_taken_is_told_and_left_alone_until_it_is_free(
-    kube: Kube, namespace: str, kind: str, name: str, spec: dict[str, Any]
-) -> None:
-    version = "apps/v1" if kind == "Deployment" else "v1"
-    metadata = {"name": name, "namespace": namespace}
-    kube.apply({"apiVersion": version, "kind": kind, "metadata": metadata, "spec": spec})
-    theirs = kube.get(kind, namespace, name)
-    kube.apply(simulated(namespace, "chat"))
+        },
+    },
+}
 
-    def conflict() -> Any:
-        found = condition(kube.get("specdep", namespace, "chat") or {}, "Degraded")
+
+def test_a_name_that_is_taken_is_told_and_left_alone_until_it_is_free(kube: Kube, namespace: str) -> None:
+    def theirs() -> list[dict[str, Any] | None]:
+        return [kube.get(one["kind"], namespace, one["metadata"]["name"]) for one in TAKEN.values()]
+
+    def conflict(fleet: str) -> Any:
+        found = condition(kube.get("specdep", namespace, fleet) or {}, "Degraded")
         return found if found.get("reason") == "NameConflict" else None
 
-    told = wait_for("the conflict is told", conflict, seconds=60)
-    untouched = kube.get(kind, namespace, name)
-    kube.run("delete", kind, name, "-n", namespace)
-    healed = wait_ready(kube, namespace, "chat")
+    for one in TAKEN.values():
+        version = "apps/v1" if one["kind"] == "Deployment" else "v1"
+        metadata = {**one["metadata"], "namespace": namespace}
+        kube.apply({**one, "apiVersion": version, "metadata": metadata})
+    before = theirs()
+    kube.apply(*(simulated(namespace, fleet) for fleet in TAKEN))
 
-    assert f"{kind} {name} belongs to somebody else" in told["message"]
-    assert theirs is not None and untouched is not None
-    assert untouched["spec"] == theirs["spec"]
-    assert untouched["metadata"] == theirs["metadata"]
-    assert condition(healed, "Degraded")["status"] == "False"
-    complete(kube, namespace, "chat")
+    for fleet, one in TAKEN.items():
+        told = wait_for(f"{fleet} tells the conflict", lambda fleet=fleet: conflict(fleet), seconds=60)
+        name = f"{one['kind']} {one['metadata']['name']}"
+        assert f"{name} belongs to somebody else" in told["message"]
+    assert theirs() == before
+
+    for one in TAKEN.values():
+        kube.run("delete", one["kind"], one["metadata"]["name"], "-n", namespace)
+    for fleet in TAKEN:
+        healed = wait_ready(kube, namespace, fleet)
+        assert condition(healed, "Degraded")["status"] == "False"
+        complete(kube, namespace, fleet)

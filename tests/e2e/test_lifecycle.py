@@ -197,6 +197,39 @@ def test_deletion_takes_every_child_along_and_waits_for_nobody(kube: Kube, names
     wait_for("every child is gone", lambda: all_gone(kube, namespace, "chat"), seconds=90)
 
 
+def test_a_fleet_that_is_made_anew_at_once_waits_for_the_remains_of_the_old_one(
+    kube: Kube, namespace: str
+) -> None:
+    kube.apply(simulated(namespace, "chat"))
+    old = pods_serve(kube, namespace, "chat", 1)
+
+    kube.run("delete", "specdep", "chat", "-n", namespace, "--wait=false")
+    kube.apply(simulated(namespace, "chat"))
+    new = pods_serve(kube, namespace, "chat", 1)
+
+    assert not identities(old).keys() & identities(new).keys()
+    uid = wait_ready(kube, namespace, "chat")["metadata"]["uid"]
+    owned = kube.list("deployments,services,configmaps", namespace, "specfleet.dev/deployment=chat")
+    assert {one["metadata"]["ownerReferences"][0]["uid"] for one in owned} == {uid}
+    complete(kube, namespace, "chat")
+
+
+def test_a_deployment_edited_by_hand_is_put_back(kube: Kube, namespace: str) -> None:
+    kube.apply(simulated(namespace, "chat"))
+    pods = pods_serve(kube, namespace, "chat", 1)
+
+    kube.run("scale", "deployment/chat-main-active", "-n", namespace, "--replicas=3")
+    wait_for(
+        "the number of the spec is back",
+        lambda: (kube.get("deployment", namespace, "chat-main-active") or {})["spec"]["replicas"] == 1,
+        seconds=60,
+    )
+    kube.run("delete", "service", "chat-main", "-n", namespace)
+    wait_for("the Service is back", lambda: kube.get("service", namespace, "chat-main"), seconds=60)
+
+    assert identities(pods_serve(kube, namespace, "chat", 1)).keys() <= identities(pods).keys()
+
+
 @pytest.mark.parametrize("asked_of_a_dead_one", [False, True], ids=["while-it-works", "while-it-is-dead"])
 def test_an_operator_killed_in_the_middle_finishes_what_was_asked(
     kube: Kube, release: Release, namespace: str, asked_of_a_dead_one: bool
