@@ -74,6 +74,10 @@ class Fleet:
     def events(self, reason: str) -> list[str]:
         return [one["note"] for one in self.store.list(EVENT, "llm") if one["reason"] == reason]
 
+    def spoil(self, text: str) -> None:
+        name = "chat-main-active-schedule"
+        self.store.merge_patch(CONFIG_MAP, "llm", name, {"data": {"schedule.json": text}}, "somebody")
+
     def edit(self, **tuning: object) -> None:
         live = self.resource
         live["spec"]["tuning"] = {"mode": "Enforce", **tuning}
@@ -314,3 +318,38 @@ async def test_a_write_that_fails_is_made_up_for(kind: str) -> None:
     assert [row.depth for row in fleet.document.table] == [1]
     for pod in PODS:
         assert fleet.store.get(POD, "llm", pod)["metadata"]["annotations"][ANNOTATION] == value
+
+
+async def test_a_schedule_broken_by_hand_is_put_back_as_a_newer_version() -> None:
+    fleet = await (await Fleet().start()).passes(30)
+    good = fleet.document
+
+    fleet.spoil("{not json")
+    await fleet.passes(1)
+
+    assert (fleet.document.table, fleet.document.version) == (good.table, good.version + 1)
+    assert len(fleet.events("ScheduleRestored")) == 1
+
+
+async def test_a_schedule_wound_back_by_hand_is_put_back_since_engines_refuse_older_versions() -> None:
+    fleet = await Fleet().start()
+    first = fleet.document.to_json()
+    await fleet.passes(30)
+    good = fleet.document
+
+    fleet.spoil(first)
+    await fleet.passes(1)
+
+    assert (fleet.document.table, fleet.document.version) == (good.table, good.version + 1)
+
+
+async def test_a_new_leader_puts_the_table_of_status_in_place_of_a_broken_schedule() -> None:
+    fleet = await (await Fleet().start()).passes(30)
+    good = fleet.document
+    fleet.tuning = fleet.a_leader(fence=9)
+
+    fleet.spoil("")
+    fleet.spoil("[]")
+    await fleet.passes(1)
+
+    assert (fleet.document.table, fleet.document.fence) == (good.table, 9)
