@@ -1,4 +1,4 @@
-"""kopf as informer: events of resources and of their Deployments become keys in the work queue, nothing else.
+"""kopf as informer: events of resources and of their children become keys in the work queue, nothing else.
 
 Handlers never patch, never return a value and never add a finalizer. Settings: reference guide, section 2.5.
 """
@@ -11,9 +11,10 @@ from typing import Any
 import kopf
 
 from specfleet.api.configuration import Configuration
-from specfleet.api.kinds import DEPLOYMENT, SPECULATIVE_DEPLOYMENT
+from specfleet.api.kinds import SPECULATIVE_DEPLOYMENT, Kind
 from specfleet.cluster.work_queue import WorkQueue
 from specfleet.controller.key import Key
+from specfleet.controller.observe import OWNED_KINDS
 from specfleet.controller.watch_monitor import WatchMonitor
 from specfleet.planning.names import DEPLOYMENT_LABEL
 
@@ -50,7 +51,6 @@ def registry(
     """Build a registry of our own: the module-global one would be shared between tests."""
     handlers = kopf.OperatorRegistry()
     resource = SPECULATIVE_DEPLOYMENT
-    owned = DEPLOYMENT
 
     @kopf.on.login(registry=handlers, id="login")
     async def log_in(**_: Any) -> kopf.ConnectionInfo:
@@ -63,18 +63,18 @@ def registry(
             metadata = event["object"]["metadata"]
             queue.add(Key(metadata["namespace"], metadata["name"]), generation=metadata.get("generation"))
 
-    @kopf.on.event(
-        owned.group,
-        owned.version,
-        owned.plural,
-        labels={DEPLOYMENT_LABEL: kopf.PRESENT},
-        registry=handlers,
-        id="owned",
-    )
     async def owned_event(namespace: str | None, labels: Any, **_: Any) -> None:
         queue.add(Key(namespace or "", labels[DEPLOYMENT_LABEL]), delay_seconds=OWNED_DELAY_SECONDS)
 
+    for kind in OWNED_KINDS:
+        kopf.on.event(*_place(kind), labels={DEPLOYMENT_LABEL: kopf.PRESENT}, registry=handlers, id="owned")(
+            owned_event
+        )
     return handlers
+
+
+def _place(kind: Kind) -> tuple[str, str, str]:
+    return kind.group, kind.version, kind.plural
 
 
 def settings() -> kopf.OperatorSettings:
@@ -89,9 +89,8 @@ def settings() -> kopf.OperatorSettings:
     chosen.watching.reconnect_backoff = 1
     chosen.watching.chunk_size = 500
     # A tuple: a string with slashes would be accepted and match nothing.
-    chosen.watching.label_selectors[DEPLOYMENT.group, DEPLOYMENT.version, DEPLOYMENT.plural] = (
-        MANAGED_SELECTOR
-    )
+    for kind in OWNED_KINDS:
+        chosen.watching.label_selectors[_place(kind)] = MANAGED_SELECTOR
     chosen.networking.request_timeout = 30
     chosen.networking.connect_timeout = 5
     chosen.execution.max_workers = 4

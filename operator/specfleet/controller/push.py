@@ -7,6 +7,7 @@ Source: design/contracts.md, "Schedule file".
 
 import asyncio
 from collections.abc import Iterable
+from datetime import datetime
 
 from specfleet.api.kinds import CONFIG_MAP, POD, TUNER_MANAGER, Kind, Object
 from specfleet.api.schedule import Document
@@ -27,6 +28,19 @@ async def refresh_mounts(client: ClusterClient, pods: Iterable[Object], document
     """Annotate pods, so that their mounts are read again. A pod that is gone meanwhile is fine."""
     value = annotation_of(document)
     await asyncio.gather(*(_annotate(client, pod, value) for pod in pods if annotation(pod) != value))
+
+
+def behind(pods: Iterable[Object], document: Document) -> list[Object]:
+    """Give the pods whose mount may still hold an older document: a push was cut short before it told them.
+
+    A pod that was created later has mounted what was there.
+    """
+    value = annotation_of(document)
+    return [pod for pod in pods if annotation(pod) != value and _created(pod) < document.issued_at]
+
+
+def _created(pod: Object) -> datetime:
+    return datetime.fromisoformat(pod["metadata"]["creationTimestamp"])
 
 
 def annotation_of(document: Document) -> str:

@@ -21,7 +21,7 @@ from specfleet.cluster.events import EventRecorder
 from specfleet.controller.figures import Figures
 from specfleet.controller.fleet import MEMORY_KEY, PoolKey, PoolView, read_fleet
 from specfleet.controller.mend import mended
-from specfleet.controller.push import refresh_mounts, write_schedule
+from specfleet.controller.push import behind, refresh_mounts, write_schedule
 from specfleet.controller.tuner_events import news
 from specfleet.controller.tuner_status import PoolReport, action, comparable, status_body
 from specfleet.planning import names
@@ -51,7 +51,6 @@ class _Pool:
     fence: int
     last: Outcome | None = None
     decided_at: float = 0.0
-    refresh: bool = False
     document: Document | None = None
 
 
@@ -164,10 +163,9 @@ class TuningPass:
         outcome = decide(settings, evidence, own.memory, now)
         if isinstance(outcome.decision, Push | Probe | EndProbe):
             view = await self._put_in_force(view, own, outcome, settings, now)
-        elif own.refresh and view.document is not None:
-            # The last push was cut short between ConfigMap and pods.
-            await refresh_mounts(self._client, view.ready.values(), view.document)
-            own.refresh = False
+        elif (document := view.document) is not None:
+            # The last push was cut short between ConfigMap and pods, by an error or by the leader's end.
+            await refresh_mounts(self._client, behind(view.ready.values(), document), document)
         own.document = view.document or own.document
         before, own.last, own.memory = own.last, outcome, outcome.memory
         changed = before is None or _standing(before) != _standing(outcome)
@@ -221,7 +219,7 @@ class TuningPass:
         if document is None or view.schedule is None:
             return view
         await write_schedule(self._client, view.schedule, document)
-        own.fence, own.refresh = document.fence, True
+        own.fence = document.fence
         note = f"pool {view.pool.name}: a schedule changed by hand is of no use; put back the last one"
         await self._events.record(view.live, "Warning", "ScheduleRestored", note, action="Tune")
         return view.with_document(document)
@@ -241,11 +239,9 @@ class TuningPass:
         )
         await self._save(view, outcome.memory)
         await write_schedule(self._client, view.schedule, document)
-        own.refresh = True
         self._figures.pushes.labels(kind="push" if isinstance(decision, Push) else "probe").inc()
         logger.info("%s/%s/%s: version %d: %s", *view.key, document.version, decision.reason)
         await refresh_mounts(self._client, view.ready.values(), document)
-        own.refresh = False
         return view.with_document(document)
 
     async def _save(self, view: PoolView, memory: Memory) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import yaml
 from tests.integration.controller.builders import a_resource
-from tests.integration.controller.test_process import eventually, server
+from tests.integration.controller.test_process import WATCHES, eventually, server
 from tests.integration.fake_api import FakeServer
 
 from specfleet.api.kinds import DEPLOYMENT, SPECULATIVE_DEPLOYMENT
@@ -86,7 +86,7 @@ async def test_sigterm_ends_it_with_0_and_frees_the_lease(
 async def test_a_lost_lease_ends_it_at_once_with_3(
     server: FakeServer, operator: asyncio.subprocess.Process
 ) -> None:
-    await eventually(lambda: server.watchers == 2, seconds=START_SECONDS)
+    await eventually(lambda: server.watchers == WATCHES, seconds=START_SECONDS)
 
     server.store.merge_patch(LEASE, "default", "specfleet-operator", {"spec": {"holderIdentity": "thief"}})
     _, errors = await asyncio.wait_for(operator.communicate(), START_SECONDS)

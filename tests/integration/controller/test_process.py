@@ -12,11 +12,19 @@ from tests.integration.fake_api import FakeServer
 from tests.integration.fake_api.server import CRD
 
 from specfleet.api.crd import crd
-from specfleet.api.kinds import DEPLOYMENT, SPECULATIVE_DEPLOYMENT
+from specfleet.api.kinds import (
+    CONFIG_MAP,
+    DEPLOYMENT,
+    DISRUPTION_BUDGET,
+    SERVICE,
+    SPECULATIVE_DEPLOYMENT,
+    Kind,
+)
 from specfleet.cluster.lease import LEASE, LeaseLost
 from specfleet.controller.process import OperatorProcess
 
 DEADLINE_SECONDS = 20.0
+WATCHES = 5  # resources, and four kinds of children
 SILENT = "specfleet_operator_watch_silent_seconds"
 
 
@@ -83,26 +91,40 @@ async def test_a_resource_that_comes_later_gets_its_children_and_loses_them_when
         await eventually(lambda: deployments(server) == [])
 
 
-async def test_a_deployment_deleted_by_hand_comes_back(server: FakeServer) -> None:
+@pytest.mark.parametrize(
+    ("kind", "name"),
+    [
+        (DEPLOYMENT, "chat-main-active"),
+        (SERVICE, "chat-main"),
+        (CONFIG_MAP, "chat-main-active-schedule"),
+        (DISRUPTION_BUDGET, "chat-main"),
+    ],
+    ids=lambda value: getattr(value, "kind", ""),
+)
+async def test_a_child_deleted_by_hand_comes_back(server: FakeServer, kind: Kind, name: str) -> None:
     server.store.create(SPECULATIVE_DEPLOYMENT, a_resource())
 
-    async with running(server):
-        await eventually(lambda: deployments(server) == ["chat-main-active"])
-        await eventually(lambda: server.calls["PATCH", "speculativedeployments"] >= 1)
-        uid = server.store.get(DEPLOYMENT, "llm", "chat-main-active")["metadata"]["uid"]
-        server.store.delete(DEPLOYMENT, "llm", "chat-main-active")
+    def uid() -> str | None:
+        found = [item["metadata"] for item in server.store.list(kind, "llm")]
+        return next((one["uid"] for one in found if one["name"] == name), None)
 
-        await eventually(
-            lambda: (
-                deployments(server) == ["chat-main-active"]
-                and server.store.get(DEPLOYMENT, "llm", "chat-main-active")["metadata"]["uid"] != uid
-            )
-        )
+    async with running(server) as (operator, _):
+
+        def reconciles() -> float:
+            value = operator.figures.registry.get_sample_value("specfleet_operator_reconcile_seconds_count")
+            return value or 0
+
+        # The second is for the events of the children's creation.
+        await eventually(lambda: uid() is not None and reconciles() >= 2)
+        before = uid()
+        server.store.delete(kind, "llm", name)
+
+        await eventually(lambda: uid() not in (None, before))
 
 
 async def test_events_go_on_after_the_watch_was_told_that_it_is_too_old(server: FakeServer) -> None:
     async with running(server):
-        await eventually(lambda: server.watchers == 2)
+        await eventually(lambda: server.watchers == WATCHES)
         server.end_watches(expired=True)
         server.store.create(SPECULATIVE_DEPLOYMENT, a_resource())
 
@@ -111,7 +133,7 @@ async def test_events_go_on_after_the_watch_was_told_that_it_is_too_old(server: 
 
 async def test_a_lost_event_is_made_good_by_the_resync(server: FakeServer) -> None:
     async with running(server, resyncSeconds=1):
-        await eventually(lambda: server.watchers == 2)
+        await eventually(lambda: server.watchers == WATCHES)
         server.watch_faults.lose = 1
         server.store.create(SPECULATIVE_DEPLOYMENT, a_resource())
 
@@ -120,7 +142,7 @@ async def test_a_lost_event_is_made_good_by_the_resync(server: FakeServer) -> No
 
 async def test_a_stalled_watch_is_made_good_by_the_resync_and_noticed(server: FakeServer) -> None:
     async with running(server, resyncSeconds=1) as (operator, _):
-        await eventually(lambda: server.watchers == 2)
+        await eventually(lambda: server.watchers == WATCHES)
         server.watch_faults.stalled = True
         server.store.create(SPECULATIVE_DEPLOYMENT, a_resource())
 
@@ -132,7 +154,7 @@ async def test_a_stalled_watch_is_made_good_by_the_resync_and_noticed(server: Fa
 
 async def test_events_that_come_twice_change_nothing(server: FakeServer) -> None:
     async with running(server):
-        await eventually(lambda: server.watchers == 2)
+        await eventually(lambda: server.watchers == WATCHES)
         server.watch_faults.duplicate = 10
         server.store.create(SPECULATIVE_DEPLOYMENT, a_resource())
 
@@ -166,7 +188,7 @@ async def test_only_the_namespaces_of_the_configuration_are_served(server: FakeS
 
 async def test_a_graceful_stop_exits_with_0_and_frees_the_lease(server: FakeServer) -> None:
     async with running(server) as (operator, task):
-        await eventually(lambda: server.watchers == 2)
+        await eventually(lambda: server.watchers == WATCHES)
         operator.stop()
         async with asyncio.timeout(DEADLINE_SECONDS):
             assert await task == 0
@@ -197,7 +219,7 @@ async def test_a_stolen_lease_ends_the_operator(server: FakeServer) -> None:
     lost: list[LeaseLost] = []
     async with running(server, leaderElection={"retrySeconds": 0.05}) as (operator, task):
         operator._lost = lost.append
-        await eventually(lambda: server.watchers == 2)
+        await eventually(lambda: server.watchers == WATCHES)
         server.store.merge_patch(
             LEASE, "specfleet", "specfleet-operator", {"spec": {"holderIdentity": "thief"}}
         )
@@ -249,6 +271,6 @@ async def test_health_and_metrics_are_served_while_it_runs(server: FakeServer) -
 
 async def test_the_watch_asks_the_server_for_managed_deployments_only(server: FakeServer) -> None:
     async with running(server):
-        await eventually(lambda: server.watchers == 2)
+        await eventually(lambda: server.watchers == WATCHES)
 
     assert server.selectors["deployments"] == "app.kubernetes.io/managed-by=specfleet"

@@ -320,6 +320,21 @@ async def test_a_write_that_fails_is_made_up_for(kind: str) -> None:
         assert fleet.store.get(POD, "llm", pod)["metadata"]["annotations"][ANNOTATION] == value
 
 
+async def test_a_push_that_a_leader_did_not_finish_is_finished_by_the_next() -> None:
+    fleet = await (await Fleet().start()).passes(30)
+    fleet.edit(schedule=[{"depth": 1}])
+    fleet.faults.add(500, verb="apply", path="pods", times=len(PODS))
+    await fleet.passes(1)
+
+    fleet.tuning = fleet.a_leader(fence=4)
+    await fleet.passes(1)
+
+    value = f"{fleet.document.fence}-{fleet.document.version}"
+    assert [row.depth for row in fleet.document.table] == [1]
+    for pod in PODS:
+        assert fleet.store.get(POD, "llm", pod)["metadata"]["annotations"][ANNOTATION] == value
+
+
 async def test_a_schedule_broken_by_hand_is_put_back_as_a_newer_version() -> None:
     fleet = await (await Fleet().start()).passes(30)
     good = fleet.document
