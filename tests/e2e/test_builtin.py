@@ -1,6 +1,7 @@
 """The built-in engine in its image, with the real model: text, chat, a live push, and a drain."""
 
 import json
+import time
 import uuid
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -26,7 +27,9 @@ EXAMPLE = REPOSITORY / "examples" / "smollm2.yaml"
 # The model goes on with the list, so that drafts from the text itself are accepted.
 REPETITIVE = "red, green, blue, red, green, blue, red, green, blue, red, green, blue,"
 TOKENS = 48
-LONG = 1500
+# A stream that ends well after the pod's preStop pause (15 s) and well within its grace period (150 s).
+STREAM_SECONDS = 35.0
+LONGEST = 1900
 
 
 def example(namespace: str, path: Path = EXAMPLE) -> dict[str, Any]:
@@ -132,11 +135,13 @@ def test_a_deeper_pin_takes_fewer_steps_for_the_same_text_and_restarts_nothing(
 
 def test_a_stream_outlives_the_end_of_its_pod_while_new_work_is_refused(kube: Kube, served: str) -> None:
     pod = only_pod(kube, served)
-    # One token a step, and enough of them to go on beyond the pod's preStop pause of 15 s.
     pin(kube, served, pod, 0)
+    started = time.monotonic()
+    greedy(kube, served, REPETITIVE, TOKENS)
+    tokens = min(LONGEST, int(TOKENS * STREAM_SECONDS / (time.monotonic() - started)))
     path = kube.pod(served, pod, "/v1/completions")
     body = {"model": NAME, "prompt": "Once upon a time", "temperature": 0, "ignore_eos": True}
-    streamed = {"max_tokens": LONG, "stream": True, "stream_options": {"include_usage": True}}
+    streamed = {"max_tokens": tokens, "stream": True, "stream_options": {"include_usage": True}}
     parts: list[str] = []
     refusals: list[tuple[int, bool]] = []
 
@@ -151,7 +156,7 @@ def test_a_stream_outlives_the_end_of_its_pod_while_new_work_is_refused(kube: Ku
 
     assert parts[-1] == "[DONE]"
     usages = [json.loads(part).get("usage") for part in parts[:-1]]
-    assert [usage["completion_tokens"] for usage in usages if usage] == [LONG]
+    assert [usage["completion_tokens"] for usage in usages if usage] == [tokens]
     assert refusals == [(503, True)], "the stream ended before the pod was told to"
     wait_for(
         "another pod serves in its place",
