@@ -15,7 +15,9 @@ CUSTOM_RESOURCE_DEFINITION = Kind(
     "apiextensions.k8s.io", "v1", "CustomResourceDefinition", "customresourcedefinitions"
 )
 INSTALL = (
-    "install the CRD of this version: `specfleet crds | kubectl apply --server-side -f -`, or helm upgrade"
+    "install the CRD of this version: helm upgrade with crds.install=true, or "
+    # As Helm's manager: fields of another one would be a conflict that stops the next helm upgrade.
+    "`specfleet crds | kubectl apply --server-side --field-manager=helm --force-conflicts -f -`"
 )
 
 logger = logging.getLogger(__name__)

@@ -238,7 +238,8 @@ async def test_a_missing_crd_ends_the_start_with_1_and_says_what_to_do(
 
     assert await an_operator(server).run() == 1
 
-    assert "specfleet crds | kubectl apply" in caplog.text
+    advice = "specfleet crds | kubectl apply --server-side --field-manager=helm --force-conflicts -f -"
+    assert advice in caplog.text
 
 
 async def test_an_older_crd_ends_the_start_with_1(server: FakeServer) -> None:
