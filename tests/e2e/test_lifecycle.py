@@ -214,20 +214,23 @@ def test_a_fleet_that_is_made_anew_at_once_waits_for_the_remains_of_the_old_one(
     complete(kube, namespace, "chat")
 
 
-def test_a_deployment_edited_by_hand_is_put_back(kube: Kube, namespace: str) -> None:
+def test_children_deleted_and_edited_by_hand_are_put_back(kube: Kube, namespace: str) -> None:
     kube.apply(simulated(namespace, "chat"))
     pods = pods_serve(kube, namespace, "chat", 1)
 
+    for kind, name in (("service", "chat-main"), ("configmap", "chat-main-active-schedule")):
+        kube.run("delete", kind, name, "-n", namespace)
+        wait_for(
+            f"{kind} {name} is back", lambda one=(kind, name): kube.get(one[0], namespace, one[1]), seconds=30
+        )
     kube.run("scale", "deployment/chat-main-active", "-n", namespace, "--replicas=3")
     wait_for(
         "the number of the spec is back",
         lambda: (kube.get("deployment", namespace, "chat-main-active") or {})["spec"]["replicas"] == 1,
-        seconds=60,
+        seconds=30,
     )
-    kube.run("delete", "service", "chat-main", "-n", namespace)
-    wait_for("the Service is back", lambda: kube.get("service", namespace, "chat-main"), seconds=60)
 
-    assert identities(pods_serve(kube, namespace, "chat", 1)).keys() <= identities(pods).keys()
+    assert identities(pods_serve(kube, namespace, "chat", 1)) == identities(pods)
 
 
 @pytest.mark.parametrize("asked_of_a_dead_one", [False, True], ids=["while-it-works", "while-it-is-dead"])
