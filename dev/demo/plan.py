@@ -79,7 +79,7 @@ PLANS: Mapping[str, Plan] = {
         example="examples/smollm2.yaml",
         resource="smollm2",
         phases=_phases(
-            (180.0, 120.0, 240.0, 150.0), tokens=(80, 48, 40), crowd=Crowd(20, join_seconds=1.0, repeats=4)
+            (150.0, 100.0, 210.0, 130.0), tokens=(80, 40, 40), crowd=Crowd(20, join_seconds=1.0, repeats=4)
         ),
         tuning={
             "scrapeIntervalSeconds": 3,
