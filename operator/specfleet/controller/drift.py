@@ -8,6 +8,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+from specfleet.planning.names import APPLIED_HASH
 from specfleet.planning.observed import ObjectKey
 
 # Of metadata only what we write: controllers annotate too. Data of the ConfigMaps is the tuner's, and status
@@ -16,8 +17,15 @@ OWN_PREFIXES = ("specfleet.dev/", "app.kubernetes.io/")
 
 
 def digests(objects: Mapping[ObjectKey, Mapping[str, Any]]) -> dict[ObjectKey, str]:
-    """Give one digest per object over the fields that reconcile may own."""
-    return {key: _digest(live) for key, live in objects.items()}
+    """Give one digest per object that reconcile applied, over the fields that it may own.
+
+    What the tuner remembers lies in an object of its own, which comes and goes without being drift.
+    """
+    return {key: _digest(live) for key, live in objects.items() if _is_applied(live)}
+
+
+def _is_applied(live: Mapping[str, Any]) -> bool:
+    return APPLIED_HASH in (live["metadata"].get("annotations") or {})
 
 
 def _digest(live: Mapping[str, Any]) -> str:
