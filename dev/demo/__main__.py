@@ -3,8 +3,10 @@
 import argparse
 import asyncio
 import json
+import signal
 import sys
 import time
+from collections.abc import Coroutine
 from pathlib import Path
 from typing import Any
 
@@ -40,7 +42,7 @@ def main() -> int:
         else:
             plan = PLANS[given.engine]
             folder = folder_of(plan)
-            record = asyncio.run(perform(plan, given.references, console))
+            record = asyncio.run(_until_told(perform(plan, given.references, console)))
     except DemoError as error:
         console.print(f"demo: {error}", style="red", markup=False)
         return 1
@@ -56,6 +58,16 @@ def main() -> int:
         console.print(f"missed: {'; '.join(not_met)}", style="red", soft_wrap=True)
         return 1
     return 0
+
+
+async def _until_told(work: Coroutine[Any, Any, dict[str, Any]]) -> dict[str, Any]:
+    """Do the work; SIGTERM ends it as an interrupt does, so that no kubectl is left behind."""
+    task = asyncio.ensure_future(work)
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
+    try:
+        return await task
+    except asyncio.CancelledError:
+        raise DemoError("stopped before its end: there are no figures") from None
 
 
 def folder_of(plan: Plan) -> Path:
