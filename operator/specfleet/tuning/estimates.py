@@ -39,7 +39,17 @@ class Estimates:
         return self.cost.steps_near(batch, depth) >= ENOUGH_STEPS
 
     def seconds(self, batch: float, depth: int) -> float:
-        """T(B, k) with the drafts that such a depth brings."""
+        """T(B, k) with the drafts that such a depth brings.
+
+        A step that verifies drafts does all that a step without them does. Where depth 0 was measured slower
+        than another depth the machine was busy then, and that must not count against depth 0.
+        """
+        if depth > 0:
+            return self._seconds(batch, depth)
+        others = (k for k in range(1, DEEPEST + 1) if self._timed(batch, k))
+        return min(self._seconds(batch, k) for k in (0, *others))
+
+    def _seconds(self, batch: float, depth: int) -> float:
         return self.cost.seconds(batch, batch * (1.0 + self.survival.drafts_per_step(depth)), depth)
 
     def rate(self, batch: float, depth: int) -> float:
