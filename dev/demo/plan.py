@@ -89,7 +89,7 @@ PLANS: Mapping[str, Plan] = {
             "probeKnownIntervalSeconds": 90,
         },
         window_seconds=30.0,
-        rounds=1,
+        rounds=2,
         outage_seconds=60.0,
         start_seconds=600.0,
     ),
