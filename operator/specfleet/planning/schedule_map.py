@@ -8,7 +8,8 @@ from datetime import datetime
 from typing import Any
 
 from specfleet.api.kinds import CONFIG_MAP, Object
-from specfleet.api.schedule import Document, Row, Table, flat
+from specfleet.api.objectives import effective_tuning
+from specfleet.api.schedule import Document, Table, flat
 from specfleet.planning import names
 from specfleet.planning.manifest import manifest
 from specfleet.planning.pool_design import SCHEDULE_KEY, PoolDesign
@@ -39,7 +40,4 @@ def first_schedule(
 def _table(design: PoolDesign) -> Table:
     """The manual pin of the pool, else of the resource, else flat at the initial depth."""
     spec = design.resource.spec
-    pin = design.pool.tuning.schedule or spec.tuning.schedule
-    if pin is None:
-        return flat(spec.speculation.depth.initial)
-    return tuple(Row(row.max_requests, row.depth) for row in pin)
+    return effective_tuning(spec, design.pool).schedule or flat(spec.speculation.depth.initial)
