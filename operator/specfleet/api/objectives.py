@@ -64,7 +64,7 @@ def effective_tuning(spec: Spec, pool: PoolSpec) -> EffectiveTuning:
         paused=common.paused if own.paused is None else own.paused,
         metrics_source=common.metrics_source,
         max_pushes_per_hour=own.max_pushes_per_hour or common.max_pushes_per_hour,
-        schedule=_table(own.schedule or common.schedule),
+        schedule=table_of(rows) if (rows := own.schedule or common.schedule) else None,
     )
 
 
@@ -72,5 +72,6 @@ def _seconds(duration: str | None) -> float | None:
     return None if duration is None else seconds(duration)
 
 
-def _table(rows: tuple[ScheduleRow, ...] | None) -> Table | None:
-    return None if rows is None else tuple(Row(row.max_requests, row.depth) for row in rows)
+def table_of(rows: tuple[ScheduleRow, ...]) -> Table:
+    """Read the rows of a spec or a status."""
+    return tuple(Row(row.max_requests, row.depth) for row in rows)

@@ -5,7 +5,8 @@ The engines keep their last good table meanwhile; without a good file a restarte
 
 from datetime import datetime
 
-from specfleet.api.schedule import Document, Table, flat, from_rows
+from specfleet.api.objectives import table_of
+from specfleet.api.schedule import Document, Table, flat
 from specfleet.controller.fleet import PoolView
 
 
@@ -33,8 +34,6 @@ def _reported(view: PoolView) -> Table:
     depth = view.resource.spec.speculation.depth
     for pool in view.resource.status.pools:
         if pool.name == view.pool.name and pool.schedule is not None:
-            table = from_rows(
-                [row.model_dump(by_alias=True, exclude_none=True) for row in pool.schedule.table]
-            )
+            table = table_of(pool.schedule.table)
             return table if all(row.depth <= depth.max for row in table) else flat(depth.initial)
     return flat(depth.initial)
