@@ -201,7 +201,21 @@ def _parsed(text: bytes, what: str) -> Object:
         raise Unavailable(f"{what}: the answer is not JSON; is this a Kubernetes API server?") from error
     if not isinstance(answer, dict):
         raise Unavailable(f"{what}: the answer is not an object; is this a Kubernetes API server?")
-    return answer
+    body: Object = _without_nulls(answer)
+    return body
+
+
+def _without_nulls(value: Any) -> Any:
+    """Leave out members that are null: to the API a null member and an absent one are the same.
+
+    Go writes an empty list without omitempty as null, such as the conditions of a CRD's status in its first
+    moments; a reader's ``get(name, default)`` must give its default for both.
+    """
+    if isinstance(value, dict):
+        return {name: _without_nulls(member) for name, member in value.items() if member is not None}
+    if isinstance(value, list):
+        return [_without_nulls(item) for item in value]
+    return value
 
 
 def _error(status: int, text: bytes) -> type[ClusterError]:

@@ -1,13 +1,15 @@
 """What the adapter makes of an API server that does not do as it should."""
 
 import asyncio
-from collections.abc import AsyncIterator
+import contextlib
+from collections.abc import AsyncIterator, Callable
 
 import pytest
 from aiohttp import web
 from kubernetes.aio.client import Configuration as Connection
 from tests.integration.fake_api import FakeServer
 
+from specfleet.api.crd import NAME
 from specfleet.api.kinds import CONFIG_MAP, DEPLOYMENT
 from specfleet.cluster import kubernetes_client
 from specfleet.cluster.errors import (
@@ -20,6 +22,7 @@ from specfleet.cluster.errors import (
     Unavailable,
 )
 from specfleet.cluster.kubernetes_client import KubernetesClient
+from specfleet.controller.crd_check import CUSTOM_RESOURCE_DEFINITION, UnusableCrd, check_crd
 
 A_MAP = {"metadata": {"name": "one", "namespace": "llm"}, "data": {"key": "value"}}
 
@@ -105,43 +108,61 @@ async def test_proxies_of_the_environment_are_not_used(
     await client.apply(CONFIG_MAP, A_MAP, manager="specfleet")
 
 
-async def test_an_error_names_reason_and_fields_and_repeats_no_value() -> None:
-    async def refuse(_: web.Request) -> web.Response:
-        body = {
-            "kind": "Status",
-            "reason": "Invalid",
-            "message": 'env "SECRET" has value hunter2',
-            "details": {"causes": [{"field": "spec.replicas", "message": "hunter2"}]},
-        }
-        return web.json_response(body, status=422)
+@contextlib.asynccontextmanager
+async def answering(response: Callable[[], web.Response]) -> AsyncIterator[KubernetesClient]:
+    """Give a client of a server that has one answer to everything."""
+
+    async def answer(_: web.Request) -> web.Response:
+        return response()
 
     app = web.Application()
-    app.router.add_route("*", "/{path:.*}", refuse)
+    app.router.add_route("*", "/{path:.*}", answer)
     runner = web.AppRunner(app)
     await runner.setup()
     await web.TCPSite(runner, "127.0.0.1", 0).start()
     host = f"http://127.0.0.1:{runner.addresses[0][1]}"
-
     async with KubernetesClient(Connection(host=host)) as client:
+        yield client
+    await runner.cleanup()
+
+
+async def test_an_error_names_reason_and_fields_and_repeats_no_value() -> None:
+    body = {
+        "kind": "Status",
+        "reason": "Invalid",
+        "message": 'env "SECRET" has value hunter2',
+        "details": {"causes": [{"field": "spec.replicas", "message": "hunter2"}]},
+    }
+
+    async with answering(lambda: web.json_response(body, status=422)) as client:
         with pytest.raises(Invalid) as refused:
             await client.get(DEPLOYMENT, "llm", "chat")
-    await runner.cleanup()
 
     assert "422 Invalid (spec.replicas)" in str(refused.value)
     assert "hunter2" not in str(refused.value)
 
 
 async def test_an_answer_that_is_no_object_is_unavailable() -> None:
-    async def greet(_: web.Request) -> web.Response:
-        return web.Response(text="<html>welcome</html>")
-
-    app = web.Application()
-    app.router.add_route("*", "/{path:.*}", greet)
-    runner = web.AppRunner(app)
-    await runner.setup()
-    await web.TCPSite(runner, "127.0.0.1", 0).start()
-
-    async with KubernetesClient(Connection(host=f"http://127.0.0.1:{runner.addresses[0][1]}")) as client:
+    async with answering(lambda: web.Response(text="<html>welcome</html>")) as client:
         with pytest.raises(Unavailable, match="is this a Kubernetes API server"):
             await client.get(CONFIG_MAP, "llm", "one")
-    await runner.cleanup()
+
+
+async def test_a_null_member_is_an_absent_one() -> None:
+    """As API server 1.35 answers for a CRD in its first moments."""
+    new_crd = {
+        "metadata": {"name": NAME, "annotations": None},
+        "spec": {"versions": [{"name": "v1alpha1", "served": True, "schema": None}]},
+        "status": {"conditions": None, "acceptedNames": {"plural": "", "kind": ""}, "storedVersions": None},
+    }
+
+    async with answering(lambda: web.json_response(new_crd)) as client:
+        found = await client.get(CUSTOM_RESOURCE_DEFINITION, "", NAME)
+        with pytest.raises(UnusableCrd, match="does not serve v1alpha1"):
+            await check_crd(client, None)
+
+    assert found == {
+        "metadata": {"name": NAME},
+        "spec": {"versions": [{"name": "v1alpha1", "served": True}]},
+        "status": {"acceptedNames": {"plural": "", "kind": ""}},
+    }
