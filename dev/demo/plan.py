@@ -44,7 +44,7 @@ class Plan:
     phases: tuple[Phase, ...]
     tuning: Mapping[str, float]
     window_seconds: float  # figures of the running load are means over windows of this length
-    rounds: int  # of every replay; the arms take turns
+    rounds: int  # of every replay, at least 2; the arms take turns
     outage_seconds: float
     start_seconds: float  # for the pods to become ready
     sample_seconds: float = 2.0
@@ -79,7 +79,7 @@ PLANS: Mapping[str, Plan] = {
         example="examples/smollm2.yaml",
         resource="smollm2",
         phases=_phases(
-            (150.0, 100.0, 210.0, 130.0), tokens=(80, 40, 40), crowd=Crowd(20, join_seconds=1.0, repeats=4)
+            (150.0, 100.0, 210.0, 130.0), tokens=(80, 40, 40), crowd=Crowd(20, join_seconds=1.0, repeats=3)
         ),
         tuning={
             "scrapeIntervalSeconds": 3,
@@ -89,7 +89,7 @@ PLANS: Mapping[str, Plan] = {
             "probeKnownIntervalSeconds": 90,
         },
         window_seconds=30.0,
-        rounds=2,
+        rounds=4,
         outage_seconds=60.0,
         start_seconds=600.0,
     ),

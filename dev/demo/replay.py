@@ -1,7 +1,8 @@
 """The judgement after the run: each phase's prompts again, with pinned depths and with the settled schedules.
 
 The arms of a phase take turns, so that whatever else the machine does hurts all of them alike. A pin is the
-user's own `spec.tuning.schedule`; an arm begins when every pod follows it.
+user's own `spec.tuning.schedule`; an arm begins when every pod follows it. A settled schedule that asks for
+one depth, whatever the phase's load, is that depth's arm: one thing is not measured under two names.
 """
 
 import asyncio
@@ -14,7 +15,7 @@ from dev.demo.counters import difference
 from dev.demo.errors import DemoError
 from dev.demo.installation import NAMESPACE
 from dev.demo.kubernetes import Api, resource_path
-from dev.demo.load import Load
+from dev.demo.load import Load, Request
 from dev.demo.plan import Phase, Plan
 from dev.demo.prompts import prompts_for
 from dev.demo.recorder import Recorder
@@ -32,11 +33,27 @@ class Arm:
     table: Table
 
 
-def arms(plan: Plan, phases: Sequence[Phase], settled: Mapping[str, Table]) -> list[Arm]:
-    """List what is replayed for phases that share their prompts."""
-    flat = [Arm(f"depth-{depth}", [{"depth": depth}]) for depth in plan.depths]
-    return flat + [
-        Arm(f"settled-{phase.name}", settled[phase.name]) for phase in phases if phase.name in settled
+def settled_arms(
+    depths: Sequence[int], phases: Sequence[Phase], settled: Mapping[str, Table]
+) -> dict[str, Arm]:
+    """Give, for each phase that has settled, the arm that stands for its schedule."""
+    flat = [Arm(f"depth-{depth}", [{"depth": depth}]) for depth in depths]
+    found: dict[str, Arm] = {}
+    for phase in phases:
+        if phase.name not in settled:
+            continue
+        table = settled[phase.name]
+        used = _rows_used(table, phase.users)
+        alike = (arm for arm in (*flat, *found.values()) if _rows_used(arm.table, phase.users) == used)
+        found[phase.name] = next(alike, Arm(f"settled-{phase.name}", table))
+    return found
+
+
+def _rows_used(table: Table, users: int) -> list[int]:
+    """The depth at each number of decoding requests that so many users can make."""
+    return [
+        next(row["depth"] for row in table if running <= row.get("maxRequests", running))
+        for running in range(1, users + 1)
     ]
 
 
@@ -49,18 +66,24 @@ class Replay:
         self._load = load
         self._recorder = recorder
         self.results: list[dict[str, Any]] = []
+        self.settled_arms: dict[str, str] = {}  # by phase
 
     async def run(self, settled: Mapping[str, Table]) -> None:
         """Replay every phase. Phases with the same sort of text and the same users share the pinned arms."""
         groups: dict[tuple[str, int], list[Phase]] = {}
         for phase in self._plan.phases:
             groups.setdefault((phase.text, phase.users), []).append(phase)
+        depths = self._plan.depths
+        pinned = {f"depth-{depth}": Arm(f"depth-{depth}", [{"depth": depth}]) for depth in depths}
         try:
             for phases in groups.values():
-                todo = arms(self._plan, phases, settled)
+                stand_ins = settled_arms(depths, phases, settled)
+                self.settled_arms |= {name: arm.name for name, arm in stand_ins.items()}
+                arms = list((pinned | {arm.name: arm for arm in stand_ins.values()}).values())
                 for number in range(self._plan.rounds):
-                    # Every other round backwards: a machine that slows down must not favour one end.
-                    for arm in todo if number % 2 == 0 else reversed(todo):
+                    # There and back, back and there: a machine that slows down must favour no arm, in
+                    # neither half of the rounds.
+                    for arm in arms if number % 4 in (0, 3) else reversed(arms):
                         await self._try(arm, phases[0], number)
         finally:
             await self._pin(None)
@@ -86,7 +109,10 @@ class Replay:
                 "seconds": seconds,
                 "requests": len(done),
                 "tokens": sum(request.tokens for request in done),
-                "requestSeconds": sum((request.ended or request.sent) - request.sent for request in done),
+                "requestSeconds": sum(_seconds(request) for request in done),
+                "secondsPerToken": {
+                    request.prompt: _seconds(request) / request.tokens for request in done if request.tokens
+                },
                 "counters": asdict(difference(before, after)),
             }
         )
@@ -114,3 +140,7 @@ class Replay:
                 f"the pin {arm.table} was not followed within {PIN_SECONDS:.0f} s: "
                 f"see `kubectl -n {NAMESPACE} describe specdep {self._plan.resource}`"
             ) from None
+
+
+def _seconds(request: Request) -> float:
+    return (request.ended or request.sent) - request.sent

@@ -14,17 +14,21 @@ def comparison(record: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Give, per phase, every arm's score and the gain of the settled schedule over speculation off."""
     lines = []
     for phase in record["phases"]:
-        settled = f"settled-{phase['name']}"
-        arms = [f"depth-{depth}" for depth in record["plan"]["depths"]] + [settled]
-        scores = {arm: score(record, phase["name"], arm) for arm in arms}
-        off, tuned = scores["depth-0"], scores[settled]
+        settled = record["settledArms"].get(phase["name"], "none")
+        arms = {f"depth-{depth}": f"depth-{depth}" for depth in record["plan"]["depths"]} | {
+            "settled": settled
+        }
+        scores = {name: score(record, phase["name"], arm) for name, arm in arms.items()}
+        off, tuned = scores["depth-0"], scores["settled"]
         lines.append(
             {
                 "phase": phase["name"],
                 "unit": "tok/s" if phase["users"] == 1 else "req/s",
                 "settled": record["settled"].get(phase["name"]),
                 "scores": scores,
-                "tokenSeconds": {arm: token_seconds_of(record, phase["name"], arm) for arm in arms},
+                "tokenSeconds": {
+                    name: token_seconds_of(record, phase["name"], arm) for name, arm in arms.items()
+                },
                 "gainPercent": 100.0 * (tuned / off - 1.0) if tuned and off else None,
             }
         )

@@ -58,6 +58,7 @@ async def perform(plan: Plan, references: Path, console: Console) -> dict[str, A
             )
             await replay.run(record["settled"])
     record["replays"] = replay.results
+    record["settledArms"] = replay.settled_arms
     record["samples"] = recorder.samples
     record["requests"] = [asdict(request) for request in load.requests]
     return record

@@ -40,17 +40,20 @@ def sample(time: float, stage: str, counters: dict[str, Any], **more: Any) -> di
     return {**body, **more}
 
 
-def replay(text: str, users: int, arm: str, *, seconds: float, token_seconds: float) -> dict[str, Any]:
+def replay(
+    text: str, users: int, arm: str, *, seconds: float, token_seconds: float, number: int = 0
+) -> dict[str, Any]:
     return {
         "text": text,
         "users": users,
         "arm": arm,
         "table": TABLE,
-        "round": 0,
+        "round": number,
         "seconds": seconds,
         "requests": 10,
         "tokens": 100,
         "requestSeconds": seconds,
+        "secondsPerToken": {"rows": token_seconds, "tests": token_seconds},
         "counters": {"token_seconds": token_seconds},
     }
 
@@ -117,12 +120,16 @@ def a_record(**changes: Any) -> dict[str, Any]:
         ],
         "settled": {"repetitive": TABLE, "repetitive-again": TABLE},
         "outage": {"began": 200.0, "gone": 202.0, "ended": 260.0, "back": 270.0},
+        "settledArms": {"repetitive": "depth-5", "repetitive-again": "settled-repetitive-again"},
         "replays": [
-            replay("repetitive", 1, "depth-0", seconds=10.0, token_seconds=0.1),
-            replay("repetitive", 1, "depth-3", seconds=6.0, token_seconds=0.06),
-            replay("repetitive", 1, "depth-5", seconds=5.0, token_seconds=0.05),
-            replay("repetitive", 1, "settled-repetitive", seconds=5.0, token_seconds=0.05),
-            replay("repetitive", 1, "settled-repetitive-again", seconds=5.2, token_seconds=0.052),
+            replay("repetitive", 1, arm, seconds=seconds, token_seconds=seconds / 100, number=number)
+            for number in (0, 1)
+            for arm, seconds in (
+                ("depth-0", 10.0),
+                ("depth-3", 6.0),
+                ("depth-5", 5.0),
+                ("settled-repetitive-again", 5.2),
+            )
         ],
         "samples": [*first, *slow, *fast, *cut],
         "requests": [
