@@ -155,6 +155,10 @@ class EngineSpec(Written):
     max_num_seqs: Annotated[int, Field(ge=1, le=4096)] = 16
     """Most requests in one batch of one pod; further ones wait. Default: 16. Changing it rolls the pods and
     starts a new baseline."""
+    kv_cache_mib: Annotated[int, Field(ge=1, le=1_048_576)] | None = None
+    """Most memory for the KV cache of one pod, in MiB, beside the weights; less is taken when maxNumSeqs
+    sequences of maxModelLen need less. Only with engine.type builtin. Default: the engine's own, 1024.
+    Changing it rolls the pods and starts a new baseline."""
     extra_args: Annotated[tuple[Argument, ...], Field(max_length=32)] = ()
     """Further command-line arguments of the engine, after specfleet's own; never a flag that specfleet sets.
     Default: none. Changing them rolls the pods and starts a new baseline."""
@@ -176,6 +180,12 @@ class EngineSpec(Written):
             "self.type != 'simulated' || !has(self.dtype)",
             lambda own: own.type != "simulated" or "dtype" not in own.model_fields_set,
             field="dtype",
+        ),
+        Rule(
+            "engine.kvCacheMib has no meaning with engine.type simulated: use engine.simulated.kvCacheTokens",
+            "self.type != 'simulated' || !has(self.kvCacheMib)",
+            lambda own: own.type != "simulated" or own.kv_cache_mib is None,
+            field="kvCacheMib",
         ),
         Rule(
             "simulated.kvCacheTokens must be at least maxModelLen, or the longest request never fits",

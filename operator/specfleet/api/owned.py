@@ -19,6 +19,8 @@ COMMON_FLAGS = (
     "--drain-seconds",
 )
 BUILTIN_FLAGS = ("--model", "--dtype")
+# Owned only where engine.kvCacheMib is set: it was an argument of the user's own before that field came.
+KV_CACHE_FLAG = "--kv-cache-mib"
 SIMULATED_FLAGS = (
     "--repetitive-acceptance-percent",
     "--free-acceptance-percent",
@@ -37,6 +39,8 @@ CONFIG_PATH = "/etc/specfleet"
 SCHEDULE_PATH = f"{CONFIG_PATH}/schedule"
 MODELS_PATH = "/models"
 SCRATCH_PATH = "/tmp"  # noqa: S108 - a path in the pod
+# Where nothing of the user's may be mounted, also further down.
+CLOSED_TREES = (CONFIG_PATH, MODELS_PATH)
 
 # Prefixes of labels and annotations that specfleet writes.
 OWNED_PREFIXES = ("specfleet.dev/", "app.kubernetes.io/")

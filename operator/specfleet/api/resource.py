@@ -9,15 +9,12 @@ from typing import Any, ClassVar
 
 from specfleet.api.engine_spec import EngineSpec, EnvSource, EnvVar, ModelSpec, SecretKey, SimulatedSpec
 from specfleet.api.fields import Reported, Written
-from specfleet.api.pod_settings import (
+from specfleet.api.pod_settings import PodSettings, Resources, Toleration, TopologySpread
+from specfleet.api.pod_volumes import (
     ConfigMapVolume,
     EmptyDir,
     PersistentVolumeClaim,
-    PodSettings,
-    Resources,
     SecretVolume,
-    Toleration,
-    TopologySpread,
     Volume,
     VolumeMount,
 )

@@ -1,6 +1,6 @@
 """The built-in engine (`specfleet_engine`): torch and transformers, depth follows the schedule file."""
 
-from specfleet.api.owned import BUILTIN_FLAGS, COMMON_FLAGS
+from specfleet.api.owned import BUILTIN_FLAGS, COMMON_FLAGS, KV_CACHE_FLAG
 from specfleet.api.resource import Spec
 from specfleet.engines.engine import Refusal, Timing
 from specfleet.engines.flags import common_arguments, owned_flag_refusals
@@ -18,15 +18,19 @@ class BuiltinEngine:
     timing = Timing(startup=900, pre_stop=15, drain=120, teardown=15)
 
     def refusals(self, spec: Spec) -> tuple[Refusal, ...]:
-        return owned_flag_refusals(self.owned_flags, spec.engine.extra_args)
+        cache = () if spec.engine.kv_cache_mib is None else (KV_CACHE_FLAG,)
+        return owned_flag_refusals((*self.owned_flags, *cache), spec.engine.extra_args)
 
     def arguments(
         self, spec: Spec, *, served_name: str, model_path: str | None, schedule_file: str
     ) -> tuple[str, ...]:
         if model_path is None:
             raise ValueError("engine builtin needs model.uri: write file:///path or pvc://claim/path")
+        cache = spec.engine.kv_cache_mib
         return (
             *("--model", model_path),
             *common_arguments(spec, self.timing, served_name=served_name, schedule_file=schedule_file),
             *("--dtype", spec.engine.dtype),
+            # Left out where the spec leaves it out: an argument that comes with an upgrade would roll pods.
+            *(() if cache is None else (KV_CACHE_FLAG, str(cache))),
         )

@@ -90,7 +90,8 @@ def _container_cause(container: Live) -> str | None:
 def _exit_cause(ended: Live) -> str:
     if ended.get("reason") == "OOMKilled":
         return (
-            "the engine was killed for want of memory (OOMKilled): raise its memory limit or lower maxNumSeqs"
+            "the engine was killed for want of memory (OOMKilled): raise its memory limit, or lower "
+            "engine.kvCacheMib or maxNumSeqs"
         )
     lines = str(ended.get("message") or "").strip().splitlines()
     own_words = _ENGINE_LINE.fullmatch(lines[-1]) if lines else None

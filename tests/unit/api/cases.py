@@ -106,6 +106,7 @@ ACCEPTED = [
             ]
         },
     ),
+    Case("small-kv-cache", {"spec.engine.kvCacheMib": 1}),
     Case("float32", {"spec.engine.dtype": "float32"}),
     Case("simulated", SIMULATED),
     Case("simulated-with-a-served-name", SIMULATED | {"spec.model": {"servedName": "toy"}}),
@@ -343,6 +344,13 @@ REFUSED = [
     refused(
         "dtype-for-simulated", SIMULATED | {"spec.engine.dtype": "float32"}, "spec.engine.dtype", "no meaning"
     ),
+    refused(
+        "kv-cache-in-mib-for-simulated",
+        SIMULATED | {"spec.engine.kvCacheMib": 512},
+        "spec.engine.kvCacheMib",
+        "use engine.simulated.kvCacheTokens",
+    ),
+    malformed("no-kv-cache", {"spec.engine.kvCacheMib": 0}, "spec.engine.kvCacheMib", "must be at least 1"),
     refused(
         "cache-smaller-than-a-sequence",
         SIMULATED | {"spec.engine.simulated": {"kvCacheTokens": 1024}},

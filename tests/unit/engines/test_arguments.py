@@ -63,6 +63,13 @@ def test_the_simulated_engine_gets_its_cost_model_and_no_model() -> None:
     assert "--dtype" not in written
 
 
+def test_the_size_of_the_kv_cache_reaches_the_engine_only_where_the_spec_has_it() -> None:
+    written = arguments(a_spec({"type": "builtin", "kvCacheMib": 2048}))
+
+    assert value_of("--kv-cache-mib", written) == "2048"
+    assert "--kv-cache-mib" not in arguments(a_spec({"type": "builtin"}))
+
+
 @pytest.mark.parametrize("engine", ["builtin", "simulated"])
 def test_without_a_proposer_depth_is_nought_and_nothing_is_looked_up(engine: str) -> None:
     written = arguments(a_spec({"type": engine}, {"method": "none"}))
@@ -91,6 +98,15 @@ def test_a_shortened_owned_flag_is_refused_with_the_flag_it_stands_for() -> None
     assert refusal.reason == "OwnedFlag"
     assert "--max-model stands for --max-model-len" in refusal.message
     assert refusal.holds
+
+
+def test_the_size_of_the_kv_cache_is_said_once_by_the_field_or_by_an_argument() -> None:
+    by_argument = {"type": "builtin", "extraArgs": ["--kv-cache-mib=512"]}
+
+    (refusal,) = ENGINES["builtin"].refusals(a_spec(by_argument | {"kvCacheMib": 2048}))
+
+    assert "--kv-cache-mib" in refusal.message
+    assert ENGINES["builtin"].refusals(a_spec(by_argument)) == ()
 
 
 def test_a_flag_of_the_users_own_is_served() -> None:

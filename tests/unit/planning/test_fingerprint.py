@@ -27,6 +27,7 @@ NODES = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms":
         pytest.param(a_resource(engine={"type": "builtin", "image": "example.test/own:1"}), id="image"),
         pytest.param(a_resource(engine={"type": "builtin", "dtype": "float32"}), id="dtype"),
         pytest.param(a_resource(engine={"type": "builtin", "maxNumSeqs": 8}), id="max-num-seqs"),
+        pytest.param(a_resource(engine={"type": "builtin", "kvCacheMib": 1024}), id="kv-cache"),
         pytest.param(a_resource(engine={"type": "builtin", "extraArgs": ["--threads=2"]}), id="extra-args"),
         pytest.param(
             a_resource(engine={"type": "builtin", "env": [{"name": "A", "value": "1"}]}), id="environment"
