@@ -18,7 +18,8 @@ from specfleet_engine.cpu import usable_cores
 from specfleet_engine.errors import EngineError
 from specfleet_engine.forward import TargetModel
 from specfleet_engine.load import load_model, load_tokenizer
-from specfleet_engine.ngram import NgramProposer
+from specfleet_engine.proposers import Proposer
+from specfleet_engine.proposers.ngram import NgramProposer
 from specfleet_engine.tokenizer import EngineTokenizer
 from specfleet_serving.arguments import add_common_arguments, settings_from, whole
 from specfleet_serving.process import serve
@@ -71,7 +72,7 @@ def _load(options: argparse.Namespace) -> tuple[EngineCore, EngineTokenizer]:
     return core, tokenizer
 
 
-def _proposer(options: argparse.Namespace) -> NgramProposer | None:
+def _proposer(options: argparse.Namespace) -> Proposer | None:
     if options.method == "none":
         return None
     return NgramProposer(options.ngram_min_match, options.ngram_max_match)

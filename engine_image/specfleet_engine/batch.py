@@ -11,7 +11,7 @@ from itertools import groupby
 import numpy as np
 import torch
 
-from specfleet_engine.cache import BLOCK_SIZE, KVCache, blocks_for
+from specfleet_engine.cache import BLOCK_SIZE, FeatureCache, KVCache, blocks_for
 from specfleet_engine.sequence import Sequence, Tokens
 
 __all__ = ["Batch", "Group", "Rows", "build_batch"]
@@ -19,12 +19,16 @@ __all__ = ["Batch", "Group", "Rows", "build_batch"]
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """The rows of one sequence: ``tokens`` from position ``start`` on; the last ``drafts`` are drafts."""
+    """The rows of one sequence: ``tokens`` from position ``start`` on; the last ``drafts`` are drafts.
+
+    ``probabilities`` [drafts, vocabulary] is what the drafts were drawn from; None: each is a one-hot draft.
+    """
 
     sequence: Sequence
     start: int
     tokens: Tokens
     drafts: int = 0
+    probabilities: torch.Tensor | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,10 +56,14 @@ class Batch:
     slots: torch.Tensor
     groups: tuple[Group, ...]
     kv: KVCache
+    features: FeatureCache | None
 
 
-def build_batch(rows: list[Rows], kv: KVCache) -> Batch:
-    """Lay the rows out by equal width and say where their KV goes and what each may see."""
+def build_batch(rows: list[Rows], kv: KVCache, features: FeatureCache | None = None) -> Batch:
+    """Lay the rows out by equal width and say where their KV goes and what each may see.
+
+    With ``features`` the model writes the states that it `TargetModel.watch`es there.
+    """
     ordered = sorted(rows, key=_width)
     positions: list[Tokens] = []
     slots: list[Tokens] = []
@@ -80,6 +88,7 @@ def build_batch(rows: list[Rows], kv: KVCache) -> Batch:
         slots=torch.from_numpy(np.concatenate(slots)).to(device),
         groups=tuple(groups),
         kv=kv,
+        features=features,
     )
 
 

@@ -4,9 +4,11 @@
 lies in slot ``blocks[p // BLOCK_SIZE] * BLOCK_SIZE + p % BLOCK_SIZE``.
 """
 
+import numpy as np
+import numpy.typing as npt
 import torch
 
-__all__ = ["BLOCK_SIZE", "BlockPool", "KVCache", "blocks_for"]
+__all__ = ["BLOCK_SIZE", "BlockPool", "FeatureCache", "KVCache", "blocks_for", "slots_for"]
 
 BLOCK_SIZE = 16
 
@@ -14,6 +16,13 @@ BLOCK_SIZE = 16
 def blocks_for(tokens: int) -> int:
     """How many blocks hold ``tokens`` tokens."""
     return -(-tokens // BLOCK_SIZE)
+
+
+def slots_for(blocks: list[int], start: int, end: int) -> npt.NDArray[np.int64]:
+    """Give the slots of positions ``start`` to ``end`` of a sequence with these blocks."""
+    places = np.arange(start, end)
+    slots: npt.NDArray[np.int64] = np.array(blocks, dtype=np.int64)[places // BLOCK_SIZE] * BLOCK_SIZE
+    return slots + places % BLOCK_SIZE
 
 
 class BlockPool:
@@ -81,3 +90,21 @@ class KVCache:
         keys = self.keys[layer].index_select(0, flat).view(shape)
         values = self.values[layer].index_select(0, flat).view(shape)
         return keys.transpose(1, 2), values.transpose(1, 2)
+
+
+class FeatureCache:
+    """States of the target [slots, width], in the slots of the KV that they belong to.
+
+    A rejected draft leaves its state behind as it leaves its KV: the next pass overwrites both.
+    """
+
+    def __init__(self, blocks: int, width: int, dtype: torch.dtype, device: torch.device) -> None:
+        self._states = torch.zeros(blocks * BLOCK_SIZE, width, dtype=dtype, device=device)
+
+    def write(self, slots: torch.Tensor, begin: int, states: torch.Tensor) -> None:
+        """Put ``states`` [rows, n] into columns ``begin`` to ``begin`` + n of ``slots`` [rows]."""
+        self._states[:, begin : begin + states.shape[1]].index_copy_(0, slots, states)
+
+    def read(self, slots: torch.Tensor) -> torch.Tensor:
+        """Copy the states of ``slots`` [rows] as [rows, width]."""
+        return self._states.index_select(0, slots)

@@ -10,11 +10,11 @@ import time
 import numpy as np
 import torch
 
-from specfleet_engine.batch import Rows, build_batch
+from specfleet_engine.batch import Batch, Rows, build_batch
 from specfleet_engine.cache import BLOCK_SIZE, BlockPool, blocks_for
 from specfleet_engine.errors import KVCacheTooSmall
 from specfleet_engine.forward import TargetModel
-from specfleet_engine.ngram import NgramProposer
+from specfleet_engine.proposers import Draft, Proposer
 from specfleet_engine.scheduler import Decode, Prefill, Scheduler
 from specfleet_engine.sequence import Sequence
 from specfleet_engine.verify import Verdict, verify
@@ -34,25 +34,32 @@ class EngineCore:
     def __init__(
         self,
         model: TargetModel,
-        proposer: NgramProposer | None,
+        proposer: Proposer | None,
         *,
         max_model_len: int,
         max_num_seqs: int,
         max_depth: int,
         kv_cache_mib: int,
     ) -> None:
-        blocks = _affordable_blocks(model, max_model_len, max_num_seqs, kv_cache_mib)
+        if proposer:
+            model.watch(proposer.needs)
+        bytes_per_token = model.kv_bytes_per_token + model.feature_bytes_per_token
+        bytes_per_token += proposer.bytes_per_token if proposer else 0
+        blocks = _affordable_blocks(bytes_per_token, max_model_len, max_num_seqs, kv_cache_mib)
         self.limits = Limits(
             max_model_len=max_model_len,
             max_num_seqs=max_num_seqs,
             max_depth=max_depth if proposer else 0,
-            method="ngram" if proposer else "none",
+            method=proposer.method if proposer else "none",
             kv_tokens=blocks * BLOCK_SIZE,
             kv_block_size=BLOCK_SIZE,
         )
         self._model = model
         self._proposer = proposer
         self._kv = model.new_cache(blocks)
+        self._features = model.new_features(blocks)
+        if proposer:
+            proposer.prepare(blocks, self._features)
         self._scheduler = Scheduler(BlockPool(blocks), max_num_seqs, PROMPT_TOKENS_PER_STEP)
         self._sequences: dict[str, Sequence] = {}
 
@@ -73,6 +80,7 @@ class EngineCore:
         sequence = self._sequences.pop(request_id, None)
         if sequence is not None:
             self._scheduler.remove(sequence)
+            self._forget(request_id)
 
     def load(self) -> Load:
         scheduler = self._scheduler
@@ -108,7 +116,7 @@ class EngineCore:
         ]
         prompt_tokens = sum(chunk.prompt_tokens for chunk in plan.chunks)
         finishing = {chunk.sequence.id for chunk in plan.chunks if chunk.last}
-        batch = build_batch(rows, self._kv)
+        batch = build_batch(rows, self._kv, self._features)
         judged = tuple(row for row in batch.rows if row.sequence.id in finishing)
         logits = self._model.run(batch, judged)
         verdicts = verify(logits, judged) if judged else []
@@ -119,44 +127,66 @@ class EngineCore:
             )
         for row in judged:
             row.sequence.prefilling = False
+        sequences = self._commit(judged, verdicts)
+        self._observe(batch, depth)
         return Step(
             depth=depth,
             decoding=0,
             seconds=time.perf_counter() - begin,
-            sequences=self._commit(judged, verdicts),
+            sequences=sequences,
             admitted=plan.admitted,
             prompt_tokens=prompt_tokens,
         )
 
     def _decode(self, plan: Decode, depth: int, begin: float) -> Step:
-        rows = [self._draft(sequence, depth) for sequence in plan.sequences]
+        for sequence in plan.preempted:
+            self._forget(sequence.id)
+        rows = self._draft(plan.sequences, depth)
         drafted = time.perf_counter()
-        batch = build_batch(rows, self._kv)
+        batch = build_batch(rows, self._kv, self._features)
         verdicts = verify(self._model.run(batch, batch.rows), batch.rows)
         for row, verdict in zip(batch.rows, verdicts, strict=True):
             row.sequence.written += len(verdict.tokens)
         sequences = self._commit(batch.rows, verdicts)
+        verified = time.perf_counter()
+        self._observe(batch, depth)
         end = time.perf_counter()
         return Step(
             depth=depth,
             decoding=len(rows),
             seconds=end - begin,
             sequences=sequences,
-            preempted=plan.preempted,
-            proposer_seconds=drafted - begin if depth else 0.0,
-            verify_seconds=end - drafted,
+            preempted=len(plan.preempted),
+            proposer_seconds=drafted - begin + end - verified if depth else 0.0,
+            verify_seconds=verified - drafted,
         )
 
-    def _draft(self, sequence: Sequence, depth: int) -> Rows:
-        """The last token, which has no KV yet, and what may follow it."""
-        start = len(sequence) - 1
-        tokens = sequence.tokens[start:]
-        room = self._scheduler.draft_room(sequence, depth) if self._proposer and depth else 0
-        if not self._proposer or not room:
-            return Rows(sequence, start, tokens)
-        drafts = self._proposer.propose(sequence.tokens, room)
-        self._scheduler.pool.grow(sequence.blocks, len(sequence) + len(drafts))
-        return Rows(sequence, start, np.concatenate([tokens, drafts]), len(drafts))
+    def _draft(self, sequences: tuple[Sequence, ...], depth: int) -> list[Rows]:
+        """The last token of each, which has no KV yet, and what may follow it."""
+        drafts: dict[str, Draft] = {}
+        if self._proposer and depth:
+            roomy = self._with_room(sequences, depth)
+            proposed = self._proposer.propose(tuple(roomy), tuple(roomy.values())) if roomy else []
+            drafts = {sequence.id: draft for sequence, draft in zip(roomy, proposed, strict=True)}
+        return [_rows(sequence, drafts.get(sequence.id)) for sequence in sequences]
+
+    def _with_room(self, sequences: tuple[Sequence, ...], depth: int) -> dict[Sequence, int]:
+        """Who may draft how much; the blocks for it are taken."""
+        roomy = {}
+        for sequence in sequences:
+            if room := self._scheduler.draft_room(sequence, depth):
+                self._scheduler.pool.grow(sequence.blocks, len(sequence) + room)
+                roomy[sequence] = room
+        return roomy
+
+    def _observe(self, batch: Batch, depth: int) -> None:
+        if self._proposer and depth:
+            # One at its limit has given its blocks back.
+            self._proposer.observe(tuple(row.sequence for row in batch.rows if row.sequence.blocks))
+
+    def _forget(self, sequence_id: str) -> None:
+        if self._proposer:
+            self._proposer.forget(sequence_id)
 
     def _commit(self, rows: tuple[Rows, ...], verdicts: list[Verdict]) -> tuple[SequenceStep, ...]:
         """Make the verified tokens part of their sequences, and report them.
@@ -174,9 +204,18 @@ class EngineCore:
         return tuple(steps)
 
 
-def _affordable_blocks(model: TargetModel, max_model_len: int, max_num_seqs: int, kv_cache_mib: int) -> int:
+def _rows(sequence: Sequence, draft: Draft | None) -> Rows:
+    start = len(sequence) - 1
+    tokens = sequence.tokens[start:]
+    if draft is None:
+        return Rows(sequence, start, tokens)
+    tokens = np.concatenate([tokens, draft.tokens])
+    return Rows(sequence, start, tokens, len(draft.tokens), draft.probabilities)
+
+
+def _affordable_blocks(bytes_per_token: int, max_model_len: int, max_num_seqs: int, kv_cache_mib: int) -> int:
     """Blocks that the memory buys, but not more than all sequences at their longest can use."""
-    bytes_per_block = model.kv_bytes_per_token * BLOCK_SIZE
+    bytes_per_block = bytes_per_token * BLOCK_SIZE
     affordable = kv_cache_mib * _MIB // bytes_per_block
     needed = blocks_for(max_model_len)
     if affordable < needed:

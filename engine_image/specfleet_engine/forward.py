@@ -13,7 +13,8 @@ from transformers.masking_utils import AttentionMaskInterface
 
 from specfleet_engine.attention import attend
 from specfleet_engine.batch import Batch, Rows
-from specfleet_engine.cache import KVCache
+from specfleet_engine.cache import FeatureCache, KVCache
+from specfleet_engine.proposers import Needs
 
 __all__ = ["ATTENTION", "TargetModel"]
 
@@ -33,39 +34,83 @@ class TargetModel:
 
     def __init__(self, model: PreTrainedModel) -> None:
         config: Any = model.config
-        self._model: Callable[..., Any] = model
+        self._body: Any = model.base_model
+        self._embedding: Callable[..., torch.Tensor] = model.get_input_embeddings()
+        self._head: Callable[..., torch.Tensor] = model.get_output_embeddings()  # type: ignore[no-untyped-call]
         self.layers: int = config.num_hidden_layers
         self.kv_heads: int = config.num_key_value_heads
         self.head_size: int = (
             getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
         )
+        self.hidden_size: int = config.hidden_size
         self.positions: int = config.max_position_embeddings
         self.vocabulary_size: int = config.vocab_size
         self.weight_bytes: int = sum(weight.nbytes for weight in model.parameters())
         self.dtype = model.dtype
         self.device = model.device
+        self._needs = Needs()
 
     @property
     def kv_bytes_per_token(self) -> int:
         return self.layers * 2 * self.kv_heads * self.head_size * self.dtype.itemsize
 
+    @property
+    def feature_bytes_per_token(self) -> int:
+        return self._needs.states * self.hidden_size * self.dtype.itemsize
+
+    def watch(self, needs: Needs) -> None:
+        """From now on write these states of every row into the batch's features. Call it once.
+
+        Raises ValueError for a layer that the model does not have.
+        """
+        if wrong := [layer for layer in needs.entering if not 0 <= layer < self.layers]:
+            raise ValueError(f"the model has layers 0 to {self.layers - 1}, not {wrong[0]}")
+        self._needs = needs
+        for place, layer in enumerate(needs.entering):
+            self._body.layers[layer].register_forward_pre_hook(
+                _writer(place * self.hidden_size), with_kwargs=True
+            )
+
     def new_cache(self, blocks: int) -> KVCache:
         return KVCache(self.layers, blocks, self.kv_heads, self.head_size, self.dtype, self.device)
+
+    def new_features(self, blocks: int) -> FeatureCache | None:
+        """Make room for the states that are watched; None if there are none."""
+        width = self._needs.states * self.hidden_size
+        return FeatureCache(blocks, width, self.dtype, self.device) if width else None
+
+    def embed(self, tokens: torch.Tensor) -> torch.Tensor:
+        """Give the embeddings of ``tokens`` as the model uses them."""
+        return self._embedding(tokens)
+
+    def head(self, states: torch.Tensor) -> torch.Tensor:
+        """Give the logits [.., vocabulary] of states after the final norm."""
+        return self._head(states)
 
     def run(self, batch: Batch, judged: tuple[Rows, ...]) -> torch.Tensor:
         """Write the KV of all rows; give the logits of the ``judged`` ones, in fp32 [lines, vocabulary].
 
         That is one line for the last row of a sequence, and one for each of its drafts.
         """
-        output = self._model(
-            input_ids=batch.tokens[None],
-            position_ids=batch.positions[None],
-            use_cache=False,
-            logits_to_keep=_lines(batch, judged).to(self.device),
-            batch=batch,
+        output = self._body(
+            input_ids=batch.tokens[None], position_ids=batch.positions[None], use_cache=False, batch=batch
         )
-        logits: torch.Tensor = output.logits[0]
-        return logits.float()
+        states: torch.Tensor = output.last_hidden_state[0]
+        if batch.features and self._needs.final:
+            batch.features.write(batch.slots, len(self._needs.entering) * self.hidden_size, states)
+        return self.head(states[_lines(batch, judged).to(self.device)]).float()
+
+
+def _writer(column: int) -> Callable[..., None]:
+    """Make a hook that keeps the states that enter a layer."""
+
+    def write(_: torch.nn.Module, arguments: tuple[torch.Tensor, ...], keywords: dict[str, Any]) -> None:
+        batch: Batch = keywords["batch"]
+        if batch.features:
+            states = arguments[0] if arguments else keywords["hidden_states"]
+            batch.features.write(batch.slots, column, states[0])
+
+    return write
 
 
 def _lines(batch: Batch, judged: tuple[Rows, ...]) -> torch.Tensor:

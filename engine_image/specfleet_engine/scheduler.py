@@ -47,7 +47,7 @@ class Decode:
     """Decode these sequences; each has a slot for its last token. ``preempted`` others gave theirs back."""
 
     sequences: tuple[Sequence, ...]
-    preempted: int
+    preempted: tuple[Sequence, ...]
 
 
 class Scheduler:
@@ -120,12 +120,13 @@ class Scheduler:
         return blocks_for(len(sequence)) + len(self.running) <= self.pool.free
 
     def _plan_decode(self) -> Decode:
-        preempted = 0
+        preempted: list[Sequence] = []
         for sequence in tuple(self.running):
             while sequence.decoding and not self.pool.grow(sequence.blocks, len(sequence)):
-                self._preempt(next(victim for victim in reversed(self.running) if victim.blocks))
-                preempted += 1
-        return Decode(tuple(sequence for sequence in self.running if sequence.decoding), preempted)
+                preempted.append(next(victim for victim in reversed(self.running) if victim.blocks))
+                self._preempt(preempted[-1])
+        decoding = tuple(sequence for sequence in self.running if sequence.decoding)
+        return Decode(decoding, tuple(preempted))
 
     def _preempt(self, sequence: Sequence) -> None:
         self.running.remove(sequence)

@@ -9,7 +9,7 @@ from transformers import AutoModelForCausalLM
 
 from specfleet_engine.core import EngineCore
 from specfleet_engine.load import load_model
-from specfleet_engine.ngram import NgramProposer
+from specfleet_engine.proposers.ngram import NgramProposer
 from specfleet_serving.core import Request, Sampling, Step
 
 

@@ -11,7 +11,7 @@ from tests.integration.engine.checkpoints import save_random
 
 from specfleet_engine.core import EngineCore
 from specfleet_engine.load import load_model
-from specfleet_engine.ngram import NgramProposer
+from specfleet_engine.proposers.ngram import NgramProposer
 from specfleet_serving.core import Request, Sampling
 
 

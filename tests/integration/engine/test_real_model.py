@@ -17,7 +17,7 @@ from tests.integration.engine.driving import drive, generate, greedy
 from specfleet_engine.__main__ import main
 from specfleet_engine.core import EngineCore
 from specfleet_engine.load import load_model, load_tokenizer
-from specfleet_engine.ngram import NgramProposer
+from specfleet_engine.proposers.ngram import NgramProposer
 
 # The first run on a machine converts the model.
 pytestmark = pytest.mark.timeout(600)

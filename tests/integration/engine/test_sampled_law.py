@@ -21,7 +21,7 @@ from specfleet_engine import core as core_module
 from specfleet_engine.batch import Rows
 from specfleet_engine.core import EngineCore
 from specfleet_engine.load import load_model
-from specfleet_engine.ngram import NgramProposer
+from specfleet_engine.proposers.ngram import NgramProposer
 from specfleet_engine.verify import Verdict, verify
 from specfleet_serving.core import Request, Sampling
 
@@ -137,7 +137,7 @@ def test_a_draft_is_accepted_with_the_probability_of_the_target(markov: Path) ->
         for sequence in step.sequences:
             text = texts.setdefault(sequence.request_id, [*PROMPT])
             if sequence.drafted:
-                draft = NgramProposer(1, 3).propose(np.array(text), 1)[0]
+                draft = NgramProposer(1, 3).look_up(np.array(text), 1)[0]
                 outcomes.setdefault(MATRIX[text[-1], draft], []).append(sequence.accepted)
             text.extend(sequence.tokens)
             if len(text) >= len(PROMPT) + 3:

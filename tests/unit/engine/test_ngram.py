@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from specfleet_engine.ngram import NgramProposer
+from specfleet_engine.proposers.ngram import NgramProposer
 
 
 def propose(tokens: list[int], depth: int, min_match: int = 1, max_match: int = 5) -> list[int]:
-    return NgramProposer(min_match, max_match).propose(np.array(tokens, dtype=np.int64), depth).tolist()
+    return NgramProposer(min_match, max_match).look_up(np.array(tokens, dtype=np.int64), depth).tolist()
 
 
 def look_up_slowly(tokens: list[int], depth: int, min_match: int, max_match: int) -> list[int]:
@@ -77,6 +77,6 @@ def test_a_look_up_in_a_full_context_takes_less_than_a_millisecond() -> None:
 
     begin = time.process_time()
     for _ in range(100):
-        proposer.propose(tokens, 5)
+        proposer.look_up(tokens, 5)
 
     assert (time.process_time() - begin) / 100 < 1e-3

@@ -5,10 +5,13 @@ microseconds.
 """
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
-from specfleet_engine.sequence import Tokens
+from specfleet_engine.cache import FeatureCache
+from specfleet_engine.proposers.proposer import Draft, Needs
+from specfleet_engine.sequence import Sequence, Tokens
 
 __all__ = ["NgramProposer"]
 
@@ -19,6 +22,9 @@ class NgramProposer:
 
     min_match: int
     max_match: int
+    method: ClassVar[str] = "ngram"
+    needs: ClassVar[Needs] = Needs()
+    bytes_per_token: ClassVar[int] = 0
 
     def __post_init__(self) -> None:
         if not 1 <= self.min_match <= self.max_match:
@@ -26,7 +32,23 @@ class NgramProposer:
                 f"n-gram match must be 1 <= min <= max, got {self.min_match} and {self.max_match}"
             )
 
-    def propose(self, tokens: Tokens, depth: int) -> Tokens:
+    def prepare(self, blocks: int, features: FeatureCache | None) -> None:
+        """Nothing: the tokens of a sequence are all that is read."""
+
+    def propose(self, sequences: tuple[Sequence, ...], depths: tuple[int, ...]) -> list[Draft]:
+        """Look every sequence up in its own text."""
+        return [
+            Draft(self.look_up(sequence.tokens, depth))
+            for sequence, depth in zip(sequences, depths, strict=True)
+        ]
+
+    def observe(self, sequences: tuple[Sequence, ...]) -> None:
+        """Nothing: there is no state between steps."""
+
+    def forget(self, sequence_id: str) -> None:
+        """Nothing is kept."""
+
+    def look_up(self, tokens: Tokens, depth: int) -> Tokens:
         """Draft up to ``depth`` tokens that may follow ``tokens``; none if their end was never seen before.
 
         The longest match wins. Of equally long ones it is the latest that still has ``depth`` tokens after
