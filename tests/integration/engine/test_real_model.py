@@ -6,6 +6,7 @@ import re
 import socket
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from tests.integration.engine.driving import drive, generate, greedy
 
 from specfleet_engine.__main__ import main
 from specfleet_engine.core import EngineCore
+from specfleet_engine.errors import ModelRefused
 from specfleet_engine.load import load_model, load_tokenizer
 from specfleet_engine.proposers.ngram import NgramProposer
 
@@ -190,3 +192,19 @@ def test_no_termination_log_is_made_where_there_is_none(tmp_path: Path) -> None:
     main(["--model", "/nowhere", "--served-model-name", "m"], tmp_path / "termination-log")
 
     assert not (tmp_path / "termination-log").exists()
+
+
+def test_the_main_thread_computes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its pool of OpenMP threads would stay beside the step loop's and slow down every step."""
+    loaded_in: list[str] = []
+
+    def load(_: object) -> None:
+        loaded_in.append(threading.current_thread().name)
+        raise ModelRefused("enough")
+
+    monkeypatch.setattr("specfleet_engine.__main__._load", load)
+
+    main(["--model", "/nowhere", "--served-model-name", "m"])
+
+    assert loaded_in != [threading.main_thread().name]
+    assert loaded_in[0] not in [thread.name for thread in threading.enumerate()]
