@@ -86,12 +86,13 @@ def _proposer(options: argparse.Namespace) -> Proposer | None:
 def _report(options: argparse.Namespace, model: TargetModel, core: EngineCore, seconds: float) -> None:
     limits = core.limits
     logger.info(
-        "loaded model=%s seconds=%.1f weights_mib=%d dtype=%s threads=%d kv_blocks=%d kv_tokens=%d kv_mib=%d "
-        "method=%s max_depth=%d max_model_len=%d max_num_seqs=%d",
+        "loaded model=%s seconds=%.1f weights_mib=%d dtype=%s kernel=%s threads=%d kv_blocks=%d kv_tokens=%d "
+        "kv_mib=%d method=%s max_depth=%d max_model_len=%d max_num_seqs=%d",
         options.model,
         seconds,
         model.weight_bytes >> 20,
         options.dtype,
+        model.kernel,
         torch.get_num_threads(),
         limits.kv_tokens // limits.kv_block_size,
         limits.kv_tokens,

@@ -11,6 +11,9 @@ from specfleet_engine.batch import Batch
 
 __all__ = ["attend"]
 
+# Above this many rows of a sequence, a mask for each query head costs more than it saves.
+_FEW_ROWS = 16
+
 
 def attend(
     module: torch.nn.Module,
@@ -35,9 +38,30 @@ def attend(
     parts = []
     for group in batch.groups:
         keys, values = batch.kv.read(layer, group.table)
-        own = rows[group.begin : group.end].view(-1, group.width, *rows.shape[1:]).transpose(1, 2)
+        own = rows[group.begin : group.end].view(-1, group.width, *rows.shape[1:])
+        answer = _look(own, keys, values, group.mask, scaling)
+        parts.append(answer.reshape(-1, *rows.shape[1:]))
+    return (torch.cat(parts) if len(parts) > 1 else parts[0])[None], None
+
+
+def _look(
+    own: torch.Tensor, keys: torch.Tensor, values: torch.Tensor, mask: torch.Tensor, scaling: float | None
+) -> torch.Tensor:
+    """Queries [sequences, width, heads, size] over their sequences' keys and values; gives the same shape."""
+    sequences, width, heads, size = own.shape
+    if width > _FEW_ROWS:
         seen = F.scaled_dot_product_attention(
-            own, keys, values, attn_mask=group.mask, scale=scaling, enable_gqa=True
+            own.transpose(1, 2), keys, values, attn_mask=mask, scale=scaling, enable_gqa=True
         )
-        parts.append(seen.transpose(1, 2).flatten(0, 1))
-    return torch.cat(parts)[None], None
+        return seen.transpose(1, 2)
+    # The queries that share a KV head become rows of one head, so that each key is read once, not once for
+    # each of them: half the time for 16 sequences with 3 queries to a KV head.
+    shared = keys.shape[1]
+    group = heads // shared
+    folded = own.view(sequences, width, shared, group, size).transpose(1, 2)
+    if width > 1:
+        mask = mask.repeat_interleave(group, dim=2)
+    seen = F.scaled_dot_product_attention(
+        folded.reshape(sequences, shared, width * group, size), keys, values, attn_mask=mask, scale=scaling
+    )
+    return seen.view(sequences, shared, width, group, size).transpose(1, 2)

@@ -14,6 +14,7 @@ from transformers.masking_utils import AttentionMaskInterface
 from specfleet_engine.attention import attend
 from specfleet_engine.batch import Batch, Rows
 from specfleet_engine.cache import FeatureCache, KVCache
+from specfleet_engine.kernels import speed_up
 from specfleet_engine.proposers import Needs
 
 __all__ = ["ATTENTION", "TargetModel"]
@@ -48,6 +49,7 @@ class TargetModel:
         self.weight_bytes: int = sum(weight.nbytes for weight in model.parameters())
         self.dtype = model.dtype
         self.device = model.device
+        self.kernel = speed_up(model)
         self._needs = Needs()
 
     @property
