@@ -35,6 +35,9 @@ class TargetModel:
 
     def __init__(self, model: PreTrainedModel) -> None:
         config: Any = model.config
+        # Before anything of the model is taken out of it: its layers and its head are replaced.
+        self.weight_bytes: int = sum(weight.nbytes for weight in model.parameters())
+        self.kernel = speed_up(model)
         self._body: Any = model.base_model
         self._embedding: Callable[..., torch.Tensor] = model.get_input_embeddings()
         self._head: Callable[..., torch.Tensor] = model.get_output_embeddings()  # type: ignore[no-untyped-call]
@@ -46,10 +49,8 @@ class TargetModel:
         self.hidden_size: int = config.hidden_size
         self.positions: int = config.max_position_embeddings
         self.vocabulary_size: int = config.vocab_size
-        self.weight_bytes: int = sum(weight.nbytes for weight in model.parameters())
         self.dtype = model.dtype
         self.device = model.device
-        self.kernel = speed_up(model)
         self._needs = Needs()
 
     @property
