@@ -57,7 +57,15 @@ RUN --mount=type=secret,id=pip_conf --mount=type=secret,id=ca_bundle --mount=typ
 ENV HOME=/tmp USER=specfleet
 ENTRYPOINT ["python", "-m", "specfleet_engine"]
 
+# The compiled decoder layer, for each instruction set. The compiler stays in this stage. Where there is none to
+# be had, the image has no libraries: the engine then computes in torch, slower, and its log says so.
+FROM python AS kernels
+RUN command -v g++ || (apt-get update -q && apt-get install -q -y --no-install-recommends g++) || true
+COPY engine_image/specfleet_engine/kernels/build.py engine_image/specfleet_engine/kernels/layer.cpp /tmp/kernels/
+RUN mkdir /tmp/built && (python /tmp/kernels/build.py /tmp/built || echo "no compiled kernels in this image")
+
 FROM torch AS engine
+COPY --from=kernels /tmp/built /opt/specfleet/code/specfleet_engine/kernels/built
 COPY engine_image/specfleet_serving /opt/specfleet/code/specfleet_serving
 COPY engine_image/specfleet_engine /opt/specfleet/code/specfleet_engine
 RUN python -m compileall -q /opt/specfleet/code
@@ -65,6 +73,7 @@ USER 65532:65532
 
 FROM torch AS engine-demo
 COPY --from=smollm2 / /models/smollm2
+COPY --from=kernels /tmp/built /opt/specfleet/code/specfleet_engine/kernels/built
 COPY engine_image/specfleet_serving /opt/specfleet/code/specfleet_serving
 COPY engine_image/specfleet_engine /opt/specfleet/code/specfleet_engine
 RUN python -m compileall -q /opt/specfleet/code

@@ -1,5 +1,6 @@
 """Puts the kernels into a loaded model. The weights move, so that none is held twice."""
 
+import logging
 from typing import Any
 
 import torch
@@ -7,8 +8,11 @@ import torch
 from specfleet_engine.kernels.capability import Kernel, choose_kernel, cpu_flags
 from specfleet_engine.kernels.layers import LEAN_LAYERS, LeanLayer, SignedRotary
 from specfleet_engine.kernels.linear import linear_for
+from specfleet_engine.kernels.native import Library, NativeHead, NativeLayer, NativeRotary, fits, open_library
 
 __all__ = ["speed_up"]
+
+logger = logging.getLogger(__name__)
 
 
 def speed_up(model: Any, flags: frozenset[str] | None = None) -> str:
@@ -19,9 +23,27 @@ def speed_up(model: Any, flags: frozenset[str] | None = None) -> str:
     """
     if model.device.type != "cpu":
         return str(Kernel.TORCH)
-    kernel = choose_kernel(cpu_flags() if flags is None else flags, model.dtype)
+    flags = cpu_flags() if flags is None else flags
+    lean = {type(layer).__name__ for layer in model.model.layers} <= LEAN_LAYERS
+    if lean and fits(model.config) and model.lm_head.bias is None:
+        library = open_library(flags)
+        if isinstance(library, Library):
+            _compute_natively(model, library)
+            return f"native-{library.level}"
+        logger.warning("no compiled kernels, steps take up to twice as long: %s", library)
+    return _compute_in_torch(model, choose_kernel(flags, model.dtype), lean=lean)
+
+
+def _compute_natively(model: Any, library: Library) -> None:
     decoder = model.model
-    lean = {type(layer).__name__ for layer in decoder.layers} <= LEAN_LAYERS
+    decoder.rotary_emb = NativeRotary(decoder.rotary_emb)
+    for index, layer in enumerate(decoder.layers):
+        decoder.layers[index] = NativeLayer(layer, library)
+    model.lm_head = NativeHead(model.lm_head, library)
+
+
+def _compute_in_torch(model: Any, kernel: Kernel, *, lean: bool) -> str:
+    decoder = model.model
     if lean:
         decoder.rotary_emb = SignedRotary(decoder.rotary_emb)
     for index, layer in enumerate(decoder.layers):
@@ -30,7 +52,7 @@ def speed_up(model: Any, flags: frozenset[str] | None = None) -> str:
         else:
             _replace_linears(layer, kernel)
     model.lm_head = linear_for(kernel, model.lm_head)
-    return f"{kernel}{'+lean' if lean else ''}"
+    return f"{kernel}{'-lean' if lean else ''}"
 
 
 def _replace_linears(layer: torch.nn.Module, kernel: Kernel) -> None:
