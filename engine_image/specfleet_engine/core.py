@@ -200,7 +200,17 @@ class EngineCore:
             sequence.append(verdict.tokens)
             if not sequence.remaining:
                 self._scheduler.pool.release(sequence.blocks)
-            steps.append(SequenceStep(sequence.id, verdict.tokens, row.drafts, verdict.accepted, first))
+            steps.append(
+                SequenceStep(
+                    sequence.id,
+                    verdict.tokens,
+                    row.drafts,
+                    verdict.accepted,
+                    first,
+                    verdict.logprobs,
+                    verdict.failed,
+                )
+            )
         return tuple(steps)
 
 

@@ -8,38 +8,12 @@ from collections.abc import Sequence as Many
 import numpy as np
 import numpy.typing as npt
 
+from specfleet_engine.stream import RandomStream
 from specfleet_serving.core import Request, Sampling
 
-__all__ = ["RandomStream", "Sequence", "Tokens"]
+__all__ = ["Sequence", "Tokens"]
 
 Tokens = npt.NDArray[np.int64]
-
-
-class RandomStream:
-    """Uniform numbers of one request, one for each output position.
-
-    The number of a position is fixed by the seed alone. So a sampled text does not depend on the batch, on
-    the depth or on a preemption: a step that drafts looks ahead, and uses up only what it emitted.
-    """
-
-    # Multiples of 2^-48 stay below 1 even when multiplied by a rounded sum of probabilities.
-    _GRAIN = 1 << 48
-
-    def __init__(self, seed: int | None) -> None:
-        self._generator = np.random.default_rng(seed)
-        self._ahead: npt.NDArray[np.float64] = np.empty(0)
-
-    def peek(self, count: int) -> npt.NDArray[np.float64]:
-        """Give the numbers of the next ``count`` output positions, each in [0, 1), without using them up."""
-        missing = count - len(self._ahead)
-        if missing > 0:
-            fresh = self._generator.integers(self._GRAIN, size=missing) / self._GRAIN
-            self._ahead = np.concatenate([self._ahead, fresh])
-        return self._ahead[:count]
-
-    def use(self, count: int) -> None:
-        """Move on by ``count`` output positions."""
-        self._ahead = self._ahead[count:]
 
 
 class Sequence:

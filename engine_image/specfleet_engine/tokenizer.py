@@ -4,12 +4,21 @@ Uses the tokenizer's backend directly: the wrapper of transformers changes the b
 call, which fails when the HTTP side encodes while the loop decodes.
 """
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
 from jinja2 import TemplateError
+from transformers.convert_slow_tokenizer import bytes_to_unicode
 
 __all__ = ["EngineTokenizer"]
+
+_BYTES: dict[str, int] = {
+    character: byte
+    for byte, character in bytes_to_unicode().items()  # type: ignore[no-untyped-call]
+}
+# What SentencePiece calls a byte that is no piece of its own.
+_BYTE_FALLBACK = re.compile(r"<0x([0-9A-F]{2})>")
 
 
 class EngineTokenizer:
@@ -22,6 +31,8 @@ class EngineTokenizer:
         self._backend = tokenizer.backend_tokenizer
         self._backend.no_truncation()
         self._backend.no_padding()
+        self._added = frozenset(self._backend.get_added_tokens_decoder())
+        self._byte_level = b'"ByteLevel"' in self._backend.decoder.__getstate__()
 
     def encode(self, text: str) -> list[int]:
         """Tokens of ``text``, with the special tokens that the model wants around a text."""
@@ -32,6 +43,22 @@ class EngineTokenizer:
         """Text without special tokens. An unfinished UTF-8 character at the end shows as U+FFFD."""
         text: str = self._backend.decode(list(tokens), skip_special_tokens=True)
         return text
+
+    def token_bytes(self, token: int) -> bytes:
+        """What a token alone stands for: maybe a part of a character, or a special token's name.
+
+        Empty for a row of the vocabulary that only pads it.
+        """
+        piece: str | None = self._backend.id_to_token(token)
+        if piece is None:
+            return b""
+        if token in self._added:
+            return piece.encode()
+        if self._byte_level:
+            return bytes(_BYTES[character] for character in piece)
+        if byte := _BYTE_FALLBACK.fullmatch(piece):
+            return bytes([int(byte[1], 16)])
+        return piece.replace("\N{LOWER ONE EIGHTH BLOCK}", " ").encode()
 
     def chat(self, messages: Sequence[dict[str, str]]) -> list[int]:
         """Tokens of a conversation, up to where the assistant's turn begins.

@@ -1,11 +1,17 @@
-"""Verification: what the target itself says at each row, and how far the drafts agree.
+"""Verification: what the target itself says at each line, and how far the drafts agree.
 
-Greedy rows take the argmax. Sampled rows draw one token from the processed distribution p with the uniform
-number that belongs to that output position; a draft is accepted when it is the token drawn. A look-up draft
-is a one-hot proposal, and this is its rejection rule: the draft x passes with probability p(x), and what is
-emitted in its place is distributed as p without x, renormalised (reference: engine-building, exactness
-rules 1 and 2). There is no residual to divide by, and the text that a seed gives is the same at every
-depth.
+The target's word is its processed one: `adjust`ed logits, and above temperature 0 the `distribution` p that
+temperature, min_p, top_k and top_p leave of them. Every random number belongs to the request and to the
+output position (`stream`).
+
+* Greedy: a draft is accepted while it is the argmax.
+* One-hot draft: one token is drawn from p, and the draft is accepted when it is that token. This is the
+  rejection rule for a one-hot proposal: x passes with probability p(x), and what is emitted in its place is
+  distributed as p without x. There is no residual to divide by, and a seed's text is the same at every depth.
+* Draft drawn from q: it passes if u q(x) < p(x); else one token is drawn from max(p - q, 0), or from p where
+  rounding left nothing of that. A seed's law is the same at every depth, its text need not be.
+
+Source: Leviathan et al., arXiv 2211.17192, and reference: engine-building, exactness rules 1 to 10.
 """
 
 from dataclasses import dataclass
@@ -14,105 +20,140 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+from specfleet_engine.adjust import adjust, upload
 from specfleet_engine.batch import Rows
+from specfleet_engine.sampling import distribution, draw
+from specfleet_engine.stream import JUDGE, OWN
+from specfleet_serving.core import Sampling, TokenLogprob
 
-__all__ = ["Verdict", "verify"]
+__all__ = ["Verdict", "residual", "verify"]
 
-# How many candidates are sorted before the whole vocabulary is, for top_p.
-_NUCLEUS_GUESS = 512
+# JSON has no infinity; OpenAI and vLLM show an impossible token so.
+_LOWEST_LOGPROB = -9999.0
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """New tokens of one sequence: ``accepted`` drafts, then one token of the target's own."""
+    """New tokens of one sequence: ``accepted`` drafts, then one token of the target's own.
+
+    ``logprobs`` has one entry for each token if the request wants them. ``failed``: the model gave this
+    sequence no usable numbers, so there are no tokens.
+    """
 
     tokens: tuple[int, ...]
     accepted: int
+    logprobs: tuple[TokenLogprob, ...] = ()
+    failed: bool = False
 
 
 def verify(logits: torch.Tensor, rows: tuple[Rows, ...]) -> list[Verdict]:
-    """Judge the drafts of every sequence.
+    """Judge the drafts of every sequence, with one read-back from the device.
 
-    ``logits`` has, in the order of ``rows``, one line for each draft of a sequence and one more: line j
-    judges draft j, and the last one gives the token after them. Raises FloatingPointError if the model
-    produced NaN.
+    ``logits`` [lines, vocabulary] has, in the order of ``rows``, one line for each draft of a sequence and
+    one more: line j judges draft j, and the last one gives the token after them.
     """
-    chosen = _choose(logits, rows)
-    verdicts = []
-    begin = 0
-    for row in rows:
-        own = chosen[begin : begin + row.drafts + 1]
-        begin += row.drafts + 1
-        wrong = np.flatnonzero(own[:-1] != row.tokens[len(row.tokens) - row.drafts :])
-        accepted = int(wrong[0]) if len(wrong) else row.drafts
-        verdicts.append(Verdict(tuple(own[: accepted + 1].tolist()), accepted))
-    return verdicts
-
-
-def _choose(logits: torch.Tensor, rows: tuple[Rows, ...]) -> npt.NDArray[np.int64]:
-    """The target's token at each line. One read-back from the device."""
-    peaks, chosen = logits.max(dim=-1)
-    sampled = np.repeat(
-        [row.sequence.sampling.temperature > 0 for row in rows], [row.drafts + 1 for row in rows]
-    )
+    widths = np.array([row.drafts + 1 for row in rows])
+    drafts = upload(_drafts(rows), logits.device)
+    adjusted = adjust(logits, rows)
+    peaks, tokens = adjusted.max(dim=-1)
+    agreed = tokens == drafts
+    sampled = np.array([not row.sequence.sampling.greedy for row in rows])
     if sampled.any():
-        hot = [row for row in rows if row.sequence.sampling.temperature > 0]
-        lines = torch.from_numpy(np.flatnonzero(sampled)).to(logits.device)
-        chosen[lines] = _draw(logits[lines], hot)
-    chosen = torch.where(peaks.isfinite(), chosen, -1)
-    answer: npt.NDArray[np.int64] = chosen.cpu().numpy()
-    if (answer < 0).any():
-        raise FloatingPointError("the model produced logits that are not finite numbers")
-    return answer
+        lines = upload(np.flatnonzero(np.repeat(sampled, widths)), logits.device)
+        hot = tuple(row for row in rows if not row.sequence.sampling.greedy)
+        tokens[lines], agreed[lines] = _judge_sampled(adjusted[lines], hot, drafts[lines])
+    judged = torch.stack([tokens, agreed, peaks.isfinite()], dim=-1).double()
+    if any(row.sequence.sampling.logprobs is not None for row in rows):
+        judged = torch.cat([judged, _logprobs(logits, tokens, rows, widths)], dim=-1)
+    answer = np.split(judged.cpu().numpy(), widths.cumsum()[:-1])
+    return [_verdict(row.sequence.sampling, lines) for row, lines in zip(rows, answer, strict=True)]
 
 
-def _draw(logits: torch.Tensor, rows: list[Rows]) -> torch.Tensor:
-    """One token a line, by the inverse of the cumulated distribution; fp64 for the sake of rare tokens."""
+def _drafts(rows: tuple[Rows, ...]) -> npt.NDArray[np.int64]:
+    """The draft that each line judges; -1: none."""
+    none = np.array([-1])
+    return np.concatenate(
+        [part for row in rows for part in (row.tokens[len(row.tokens) - row.drafts :], none)]
+    )
+
+
+def _judge_sampled(
+    logits: torch.Tensor, rows: tuple[Rows, ...], drafts: torch.Tensor
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """The token of each line if its sequence gets as far as there, and whether that is the draft."""
     widths = [row.drafts + 1 for row in rows]
-    uniform = np.concatenate(
-        [row.sequence.stream.peek(width) for row, width in zip(rows, widths, strict=True)]
+    samplings = [row.sequence.sampling for row, width in zip(rows, widths, strict=True) for _ in range(width)]
+    law = distribution(logits, samplings)
+    uniform = upload(
+        np.concatenate([row.sequence.stream.peek(width) for row, width in zip(rows, widths, strict=True)]),
+        logits.device,
     )
-    settings = np.repeat(
-        [(s.temperature, s.top_p, s.top_k) for s in (row.sequence.sampling for row in rows)], widths, axis=0
+    rivals = _lines_with_probabilities(rows)
+    if not len(rivals):
+        tokens = draw(law, uniform[:, OWN])
+        return tokens, tokens == drafts
+    lines = upload(rivals, logits.device)
+    q = torch.cat([row.probabilities for row in rows if row.probabilities is not None]).double()
+    q /= q.sum(dim=-1, keepdim=True)
+    p, guesses = law[lines], drafts[lines, None]
+    passed = uniform[lines, JUDGE] * q.gather(1, guesses)[:, 0] < p.gather(1, guesses)[:, 0]
+    law[lines] = residual(p, q)
+    tokens = draw(law, uniform[:, OWN])
+    tokens[lines] = torch.where(passed, drafts[lines], tokens[lines])
+    agreed = tokens == drafts
+    agreed[lines] = passed
+    return tokens, agreed
+
+
+def residual(p: torch.Tensor, q: torch.Tensor) -> torch.Tensor:
+    """What a rejected draft is replaced from: max(p - q, 0), not renormalised; p where that is empty."""
+    rest = (p - q).clamp_min(0.0)
+    return torch.where(rest.sum(dim=-1, keepdim=True) > 0, rest, p)
+
+
+def _lines_with_probabilities(rows: tuple[Rows, ...]) -> npt.NDArray[np.int64]:
+    lines: list[int] = []
+    first = 0
+    for row in rows:
+        if row.probabilities is not None:
+            lines.extend(range(first, first + row.drafts))
+        first += row.drafts + 1
+    return np.array(lines, dtype=np.int64)
+
+
+def _logprobs(
+    logits: torch.Tensor, tokens: torch.Tensor, rows: tuple[Rows, ...], widths: npt.NDArray[np.int64]
+) -> torch.Tensor:
+    """Pairs of log-probability and token: each line's own, then the likeliest. 0 where nobody wants them."""
+    asked = [row.sequence.sampling.logprobs for row in rows]
+    count = min(max(number or 0 for number in asked), logits.shape[-1])
+    wanted = np.array([number is not None for number in asked])
+    lines = upload(np.flatnonzero(np.repeat(wanted, widths)), logits.device)
+    everyone = logits[lines].double().log_softmax(dim=-1).clamp_min(_LOWEST_LOGPROB)
+    own = tokens[lines, None]
+    top = everyone.topk(count, dim=-1)
+    values = torch.cat([everyone.gather(1, own), top.values], dim=-1)
+    whose = torch.cat([own, top.indices], dim=-1).double()
+    shown = values.new_zeros(len(logits), 2 * (count + 1))
+    shown[lines] = torch.stack([values, whose], dim=-1).flatten(start_dim=1)
+    return shown
+
+
+def _verdict(sampling: Sampling, lines: npt.NDArray[np.float64]) -> Verdict:
+    """Read one sequence's lines: token, agreed, finite, and pairs for log-probabilities."""
+    disagreed = np.flatnonzero(lines[:-1, 1] == 0)
+    accepted = int(disagreed[0]) if len(disagreed) else len(lines) - 1
+    reached = lines[: accepted + 1]
+    if not reached[:, 2].all():
+        return Verdict((), 0, failed=True)
+    tokens = tuple(reached[:, 0].astype(np.int64).tolist())
+    if sampling.logprobs is None:
+        return Verdict(tokens, accepted)
+    pairs = reached[:, 3:].reshape(len(reached), -1, 2)[:, : sampling.logprobs + 1].tolist()
+    return Verdict(
+        tokens,
+        accepted,
+        tuple(
+            TokenLogprob(own[0], tuple((int(token), value) for value, token in top)) for own, *top in pairs
+        ),
     )
-    weights = _process(logits.double(), torch.from_numpy(settings).to(logits.device))
-    cumulated = weights.cumsum(dim=-1)
-    goal = torch.from_numpy(uniform).to(logits.device)[:, None] * cumulated[:, -1:]
-    return torch.searchsorted(cumulated, goal, right=True).squeeze(-1)
-
-
-def _process(logits: torch.Tensor, settings: torch.Tensor) -> torch.Tensor:
-    """Weights [lines, vocabulary] after temperature, top_k and top_p, in this order; not renormalised."""
-    temperature, top_p, top_k = settings.unbind(dim=-1)
-    logits = logits / temperature[:, None]
-    limited = torch.nonzero(top_k > 0).squeeze(-1)
-    if len(limited):
-        logits[limited] = _keep_top_k(logits[limited], top_k[limited].long())
-    weights = logits.softmax(dim=-1)
-    limited = torch.nonzero(top_p < 1).squeeze(-1)
-    if len(limited):
-        weights[limited] = _keep_top_p(weights[limited], top_p[limited])
-    return weights
-
-
-def _keep_top_k(logits: torch.Tensor, top_k: torch.Tensor) -> torch.Tensor:
-    """Drop all but the ``top_k`` largest of each line; ties with the smallest that is kept stay."""
-    top_k = top_k.clamp(max=logits.shape[-1])
-    ranked = logits.topk(int(top_k.max()), dim=-1).values
-    floor = ranked.gather(1, top_k[:, None] - 1)
-    return logits.masked_fill(logits < floor, float("-inf"))
-
-
-def _keep_top_p(weights: torch.Tensor, top_p: torch.Tensor) -> torch.Tensor:
-    """Keep the fewest largest of each line that reach ``top_p``; ties with the smallest that is kept stay."""
-    size = weights.shape[-1]
-    for count in (min(_NUCLEUS_GUESS, size), size):
-        ranked = weights.topk(count, dim=-1).values
-        before = ranked.cumsum(dim=-1) - ranked
-        inside = before < top_p[:, None]
-        # A line that is inside to its end may go on beyond what was sorted.
-        if count == size or not bool(inside[:, -1].any()):
-            break
-    inside[:, 0] = True
-    floor = ranked.gather(1, inside.sum(dim=-1, keepdim=True) - 1)
-    return weights.masked_fill(weights < floor, 0.0)

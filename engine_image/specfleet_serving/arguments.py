@@ -4,6 +4,9 @@ import argparse
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import get_args
+
+from specfleet_serving.outcome import Level
 
 LARGEST_DEPTH = 16
 
@@ -21,6 +24,7 @@ class Settings:
     max_queued_requests: int = 512
     max_body_bytes: int = 4 * 1024 * 1024
     stall_seconds: float = 120.0
+    answer_metrics: Level = "none"
 
 
 def whole(lowest: int, highest: int | None = None) -> Callable[[str], int]:
@@ -83,6 +87,12 @@ def add_common_arguments(parser: argparse.ArgumentParser) -> None:
         default=Settings.stall_seconds,
         help="duration of one step above which /health fails",
     )
+    add(
+        "--per-request-spec-decode-metrics",
+        choices=get_args(Level),
+        default=Settings.answer_metrics,
+        help="tell in each answer how its drafts fared; under vLLM's name and in its shape",
+    )
 
 
 def settings_from(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> Settings:
@@ -106,4 +116,5 @@ def settings_from(parser: argparse.ArgumentParser, arguments: argparse.Namespace
         max_queued_requests=arguments.max_queued_requests,
         max_body_bytes=arguments.max_body_bytes,
         stall_seconds=arguments.stall_seconds,
+        answer_metrics=arguments.per_request_spec_decode_metrics,
     )

@@ -8,18 +8,38 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+# Below this vLLM is greedy too.
+LOWEST_TEMPERATURE = 1e-5
+
 
 @dataclass(frozen=True, slots=True)
 class Sampling:
-    """How to choose the tokens of one request. Temperature 0 is greedy."""
+    """How to choose the tokens of one request, and where its answer ends.
+
+    ``ends`` are the tokens that end it; ``min_tokens`` tokens come first that are none of them.
+    ``logit_bias`` has pairs of token and bias. ``logprobs`` asks for the log-probability of each token, and
+    of as many of the likeliest ones; None: for none at all.
+    """
 
     max_tokens: int
     temperature: float = 1.0
     top_p: float = 1.0
     top_k: int = 0  # 0: all tokens
+    min_p: float = 0.0
+    presence_penalty: float = 0.0
+    frequency_penalty: float = 0.0
+    repetition_penalty: float = 1.0
+    logit_bias: tuple[tuple[int, float], ...] = ()
     seed: int | None = None
     stop: tuple[str, ...] = ()
-    ignore_eos: bool = False
+    ends: frozenset[int] = frozenset()
+    min_tokens: int = 0
+    logprobs: int | None = None
+
+    @property
+    def greedy(self) -> bool:
+        """Whether the likeliest token is taken: at temperature 0, or at one too low to divide by."""
+        return self.temperature < LOWEST_TEMPERATURE
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,11 +52,23 @@ class Request:
 
 
 @dataclass(frozen=True, slots=True)
+class TokenLogprob:
+    """Natural log-probability of one token by the model alone, before anything the request changes.
+
+    ``top`` has the likeliest tokens with theirs, likeliest first.
+    """
+
+    logprob: float
+    top: tuple[tuple[int, float], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class SequenceStep:
     """What one step gave one request, before trimming.
 
     ``tokens`` are new tokens in order; the last one is not a draft. ``drafted`` tokens were proposed and the
     first ``accepted`` of ``tokens`` are drafts that were accepted. ``first`` marks the request's first token.
+    ``logprobs`` has one entry for each token if the request wants them. ``failed``: this request is lost.
     """
 
     request_id: str
@@ -44,6 +76,8 @@ class SequenceStep:
     drafted: int = 0
     accepted: int = 0
     first: bool = False
+    logprobs: tuple[TokenLogprob, ...] = ()
+    failed: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +114,10 @@ class Load:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What a core was started with. ``kv_tokens`` is the size of the KV cache in tokens."""
+    """What a core was started with. ``kv_tokens`` is the size of the KV cache in tokens.
+
+    ``unsupported`` are fields of `Sampling` that the core has no means to honour: the server refuses them.
+    """
 
     max_model_len: int
     max_num_seqs: int
@@ -88,6 +125,7 @@ class Limits:
     method: str  # "ngram" or "none"
     kv_tokens: int
     kv_block_size: int
+    unsupported: frozenset[str] = frozenset()
 
 
 class Core(Protocol):
@@ -119,6 +157,9 @@ class Tokenizer(Protocol):
     def encode(self, text: str) -> list[int]: ...
 
     def decode(self, tokens: Sequence[int]) -> str: ...
+
+    def token_bytes(self, token: int) -> bytes:
+        """What a token alone stands for: maybe a part of a character, or a special token's name."""
 
     def chat(self, messages: Sequence[dict[str, str]]) -> list[int]:
         """Apply the chat template, with the prompt for the assistant's turn at the end."""

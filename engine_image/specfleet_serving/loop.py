@@ -11,12 +11,11 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Literal
 
-from specfleet_serving.core import Core, Request, Sampling, SequenceStep, Step, Tokenizer
+from specfleet_serving.active import Active, Output
+from specfleet_serving.core import Core, Request, Sampling, Step, Tokenizer
 from specfleet_serving.follower import ScheduleFollower
-from specfleet_serving.metrics import Delivered, Metrics, Outcome, RequestTimes
+from specfleet_serving.metrics import Delivered, Metrics, Outcome
 from specfleet_serving.text import Assembler
 
 logger = logging.getLogger(__name__)
@@ -28,32 +27,7 @@ WARM_UP_TOKENS = 8
 WARM_UP_STEPS = 64
 
 
-@dataclass(frozen=True, slots=True)
-class Output:
-    """What a request got from a step. Its last output has ``finish``."""
-
-    request_id: str
-    tokens: tuple[int, ...]
-    text: str
-    finish: Literal["stop", "length", "error"] | None
-
-
 Deliver = Callable[[Sequence[Output]], None]
-
-
-@dataclass(slots=True)
-class _Active:
-    request: Request
-    assembler: Assembler
-    arrived: float
-    admitted: float | None = None
-    first_token: float | None = None
-    last_token: float | None = None
-
-    def times(self) -> RequestTimes:
-        return RequestTimes(
-            self.arrived, self.admitted, self.first_token, self.last_token, self.assembler.count
-        )
 
 
 class StepLoop:
@@ -67,8 +41,8 @@ class StepLoop:
         self._follower = follower
         self._metrics = metrics
         self._deliver = deliver
-        self._active: dict[str, _Active] = {}
-        self._inbox: deque[_Active | str] = deque()  # a request to add, or the id of one to forget
+        self._active: dict[str, Active] = {}
+        self._inbox: deque[Active | str] = deque()  # a request to add, or the id of one to forget
         self._changed = threading.Condition()
         self._stopping = False
         self._warm = False
@@ -90,7 +64,7 @@ class StepLoop:
 
     def submit(self, request: Request) -> None:
         """Queue a request; its outputs come through ``deliver``."""
-        active = _Active(request, Assembler(self._tokenizer, request.sampling), time.monotonic())
+        active = Active(request, Assembler(self._tokenizer, request.sampling), time.monotonic())
         with self._changed:
             self._inbox.append(active)
             self._queued += 1
@@ -146,7 +120,7 @@ class StepLoop:
         self._metrics.count_schedule(self._follower.in_force)
         context = min(self._core.limits.max_model_len, self._core.limits.kv_tokens)
         prompt = tuple(self._tokenizer.encode(WARM_UP_TEXT)[: context - WARM_UP_TOKENS])
-        sampling = Sampling(max_tokens=WARM_UP_TOKENS, temperature=0.0, ignore_eos=True)
+        sampling = Sampling(max_tokens=WARM_UP_TOKENS, temperature=0.0)
         self._core.add(Request("warm-up", prompt, sampling))
         generated = 0
         for _ in range(WARM_UP_STEPS):
@@ -175,10 +149,18 @@ class StepLoop:
                 if active := self._active.get(item):
                     self._leave(active, "abort")
             else:
-                self._active[item.request.id] = item
-                self._core.add(item.request)
+                self._add(item)
         if news:
             self._metrics.count_load(self._core.load())
+
+    def _add(self, active: Active) -> None:
+        self._active[active.request.id] = active
+        try:
+            self._core.add(active.request)
+        except Exception:
+            # One bad request must not end the loop, which serves all others.
+            logger.exception("the core does not take a request; it gets an error")
+            self._fail([active])
 
     def _follow_schedule(self) -> None:
         before = self._follower.in_force
@@ -216,12 +198,17 @@ class StepLoop:
                 self._unqueue()
         delivered: list[Delivered] = []
         outputs: list[Output] = []
-        finished: list[tuple[_Active, Outcome]] = []
+        finished: list[tuple[Active, Outcome]] = []
+        lost: list[Active] = []
         for sequence in step.sequences:
             active = self._active.get(sequence.request_id)
+            if active is not None and sequence.failed:
+                lost.append(active)
             if active is None or not sequence.tokens:
                 continue
-            got, output = self._trim(active, sequence, now)
+            if active.first_token is None:
+                self._metrics.count_first_token(now - active.arrived)
+            got, output = active.take(sequence, now)
             delivered.append(got)
             outputs.append(output)
             if output.finish:
@@ -229,25 +216,12 @@ class StepLoop:
         self._metrics.count_step(step, delivered)
         for active, outcome in finished:
             self._leave(active, outcome)
+        if lost:
+            logger.error("the model has no usable numbers for %d requests; they get an error", len(lost))
+            self._fail(lost)
         return outputs
 
-    def _trim(self, active: _Active, sequence: SequenceStep, now: float) -> tuple[Delivered, Output]:
-        room = active.assembler.remaining
-        piece = active.assembler.push(sequence.tokens)
-        # Drafts past the request's end could not be delivered: they count neither as proposed nor as
-        # accepted.
-        reach = len(piece.tokens) if len(piece.tokens) < len(sequence.tokens) else room
-        gap = None if active.last_token is None else now - active.last_token
-        if active.first_token is None:
-            active.first_token = now
-            self._metrics.count_first_token(now - active.arrived)
-        active.last_token = now
-        return (
-            Delivered(len(piece.tokens), min(sequence.drafted, reach), min(sequence.accepted, reach), gap),
-            Output(sequence.request_id, piece.tokens, piece.text, piece.finish),
-        )
-
-    def _leave(self, active: _Active, outcome: Outcome) -> None:
+    def _leave(self, active: Active, outcome: Outcome) -> None:
         self._core.remove(active.request.id)
         del self._active[active.request.id]
         if active.admitted is None:
@@ -258,7 +232,7 @@ class StepLoop:
         with self._changed:
             self._queued -= 1
 
-    def _fail(self, lost: Sequence[_Active]) -> None:
+    def _fail(self, lost: Sequence[Active]) -> None:
         for active in lost:
             self._leave(active, "error")
         self._deliver([Output(active.request.id, (), "", "error") for active in lost])

@@ -1,23 +1,22 @@
-"""Requests in OpenAI's shape: read, checked, and turned into what a core understands.
+"""Requests in OpenAI's shape: the fields, their bounds, and what they mean to a core.
 
-An accepted field has an effect. A field that this server knows and cannot honour is refused with its name
-unless it has the value that changes nothing; an unknown field is refused too.
+An accepted field has an effect. `reading` refuses everything else.
 """
 
-import json
-from typing import Any, Literal, TypeVar
+from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
-from specfleet_serving.core import Limits, Sampling
-from specfleet_serving.errors import InvalidRequest
-from specfleet_serving.unsupported import without_neutral
+from specfleet_serving.core import Sampling
 
-DEFAULT_COMPLETION_TOKENS = 16
-MOST_STOP_STRINGS = 16
+MOST_STOPS = 16
 LONGEST_STOP = 256
-
-Model = TypeVar("Model", bound=BaseModel)
+MOST_BIASES = 1024
+LONGEST_TOKEN_ID = 9
+# OpenAI's own limit.
+MOST_CHOICES = 128
+# vLLM's default limit.
+MOST_LOGPROBS = 20
 
 
 class StreamOptions(BaseModel):
@@ -29,23 +28,36 @@ class StreamOptions(BaseModel):
     continuous_usage_stats: bool = False
 
 
-class _Common(BaseModel):
+class Common(BaseModel):
+    """What both routes understand. The fields that OpenAI does not have are vLLM's, with its meanings."""
+
     model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
 
     model: str
     max_tokens: int | None = Field(default=None, ge=1)
+    min_tokens: int = Field(default=0, ge=0)
     temperature: float = Field(default=1.0, ge=0.0, le=2.0)
     top_p: float = Field(default=1.0, gt=0.0, le=1.0)
-    top_k: int = Field(default=0, ge=-1)
+    top_k: int = Field(default=0, ge=-1, description="0 and -1: all tokens")
+    min_p: float = Field(default=0.0, ge=0.0, le=1.0)
+    presence_penalty: float = Field(default=0.0, ge=-2.0, le=2.0)
+    frequency_penalty: float = Field(default=0.0, ge=-2.0, le=2.0)
+    repetition_penalty: float = Field(default=1.0, ge=0.01, le=100.0)
+    logit_bias: dict[str, float] = Field(
+        default_factory=dict, max_length=MOST_BIASES, description="token id to bias, -100 to 100"
+    )
     seed: int | None = Field(default=None, ge=-(2**63), lt=2**63)
-    stop: list[str] = Field(default_factory=list, max_length=MOST_STOP_STRINGS)
+    n: int = Field(default=1, ge=1, le=MOST_CHOICES)
+    best_of: int | None = Field(default=None, ge=1, description="must equal n")
+    stop: list[str] = Field(default_factory=list, max_length=MOST_STOPS)
+    stop_token_ids: list[int] = Field(default_factory=list, max_length=MOST_STOPS)
     ignore_eos: bool = False
     stream: bool = False
     stream_options: StreamOptions | None = None
     return_token_ids: bool = False
-    user: str | None = None  # names the end user; has no effect on any answer
+    user: str | None = Field(default=None, description="names the end user; changes nothing")
 
-    @field_validator("stop", mode="before")
+    @field_validator("stop", mode="before", json_schema_input_type=str | list[str])
     @classmethod
     def _one_stop_is_a_list(cls, stop: object) -> object:
         return [stop] if isinstance(stop, str) else stop
@@ -57,10 +69,22 @@ class _Common(BaseModel):
             raise ValueError(f"a stop string has 1 to {LONGEST_STOP} characters")
         return stop
 
+    @field_validator("logit_bias")
+    @classmethod
+    def _biases_are_usable(cls, biases: dict[str, float]) -> dict[str, float]:
+        for token, bias in biases.items():
+            if not (token.isascii() and token.isdecimal() and len(token) <= LONGEST_TOKEN_ID):
+                raise ValueError(f"{token!a} is not a token id")
+            if not -100.0 <= bias <= 100.0:
+                raise ValueError(f"the bias of token {token} must be within -100 and 100, got {bias}")
+        return biases
+
     @model_validator(mode="after")
-    def _options_belong_to_a_stream(self) -> "_Common":
+    def _fields_agree(self) -> "Common":
         if self.stream_options is not None and not self.stream:
             raise ValueError("stream_options needs stream: true")
+        if self.best_of not in (None, self.n):
+            raise ValueError(f"best_of must equal n, got {self.best_of} and {self.n}")
         return self
 
     @property
@@ -73,23 +97,51 @@ class _Common(BaseModel):
         """The stream's options, or the defaults."""
         return self.stream_options or StreamOptions()
 
-    def sampling(self, max_tokens: int) -> Sampling:
-        """Say how a core chooses the tokens."""
+    @property
+    def wanted_logprobs(self) -> int | None:
+        """How many of the likeliest tokens to show beside each token's own log-probability; None: nothing."""
+        raise NotImplementedError
+
+    @property
+    def biases(self) -> tuple[tuple[int, float], ...]:
+        """Give ``logit_bias`` by token id."""
+        return tuple((int(token), bias) for token, bias in self.logit_bias.items())
+
+    def sampling(self, max_tokens: int, eos_ids: frozenset[int]) -> Sampling:
+        """Say how a core chooses the tokens of the first choice, for a model that ends with ``eos_ids``."""
         return Sampling(
             max_tokens=max_tokens,
             temperature=self.temperature,
             top_p=self.top_p,
             top_k=max(self.top_k, 0),
+            min_p=self.min_p,
+            presence_penalty=self.presence_penalty,
+            frequency_penalty=self.frequency_penalty,
+            repetition_penalty=self.repetition_penalty,
+            logit_bias=self.biases,
             seed=self.seed,
             stop=tuple(self.stop),
-            ignore_eos=self.ignore_eos,
+            ends=frozenset(self.stop_token_ids) | (frozenset() if self.ignore_eos else eos_ids),
+            min_tokens=self.min_tokens,
+            logprobs=self.wanted_logprobs,
         )
 
 
-class CompletionRequest(_Common):
+class CompletionRequest(Common):
     """``POST /v1/completions``. The prompt is one text or one list of token ids."""
 
     prompt: str | tuple[int, ...]
+    logprobs: int | None = Field(default=None, ge=0, le=MOST_LOGPROBS)
+
+    @field_validator("logprobs", mode="before")
+    @classmethod
+    def _false_is_none(cls, logprobs: object) -> object:
+        return None if logprobs is False else logprobs
+
+    @property
+    def wanted_logprobs(self) -> int | None:
+        """How many of the likeliest tokens to show beside each token's own log-probability; None: nothing."""
+        return self.logprobs
 
     @field_validator("prompt", mode="plain")
     @classmethod
@@ -134,98 +186,29 @@ class Message(BaseModel):
         return {"role": self.role, "content": "".join(part.text for part in self.content)}
 
 
-class ChatRequest(_Common):
+class ChatRequest(Common):
     """``POST /v1/chat/completions``."""
 
     messages: list[Message] = Field(min_length=1)
     max_completion_tokens: int | None = Field(default=None, ge=1)
+    logprobs: bool = False
+    top_logprobs: int = Field(default=0, ge=0, le=MOST_LOGPROBS, description="needs logprobs: true")
 
     @model_validator(mode="after")
-    def _limits_agree(self) -> "ChatRequest":
+    def _chat_fields_agree(self) -> "ChatRequest":
         both = {self.max_tokens, self.max_completion_tokens} - {None}
         if len(both) > 1:
             raise ValueError("max_tokens and max_completion_tokens differ: send one of them")
+        if self.top_logprobs and not self.logprobs:
+            raise ValueError("top_logprobs needs logprobs: true")
         return self
+
+    @property
+    def wanted_logprobs(self) -> int | None:
+        """How many of the likeliest tokens to show beside each token's own log-probability; None: nothing."""
+        return self.top_logprobs if self.logprobs else None
 
     @property
     def token_limit(self) -> int | None:
         """How many tokens the caller asked for; None: it did not say."""
         return self.max_completion_tokens or self.max_tokens
-
-
-def read_completion(body: bytes) -> CompletionRequest:
-    """Read a completion request. Raises InvalidRequest that names the field."""
-    return _validated(CompletionRequest, _fields(body))
-
-
-def read_chat(body: bytes) -> ChatRequest:
-    """Read a chat request. Raises InvalidRequest that names the field."""
-    fields = _fields(body)
-    messages = fields.get("messages")
-    if isinstance(messages, list):
-        # Clients send answers back as they got them, with fields that are null.
-        fields["messages"] = [_without_nulls(turn) if isinstance(turn, dict) else turn for turn in messages]
-    return _validated(ChatRequest, fields)
-
-
-def answer_limit(prompt_tokens: int, asked: int | None, default: int | None, limits: Limits) -> int:
-    """Say how many tokens an answer may have. Raises InvalidRequest with the numbers if they do not fit.
-
-    ``asked`` is the caller's own limit, ``default`` the one without it; None: what is left of the context.
-    """
-    context = min(limits.max_model_len, limits.kv_tokens)
-    left = context - prompt_tokens
-    if left < 1:
-        raise InvalidRequest(
-            f"the prompt has {prompt_tokens} tokens; the context of {context} leaves no room",
-            "prompt",
-        )
-    if asked is not None and asked > left:
-        raise InvalidRequest(
-            f"the prompt has {prompt_tokens} tokens and {asked} more were asked for; "
-            f"the context has {context}, so ask for at most {left}",
-            "max_tokens",
-        )
-    return asked or min(default or left, left)
-
-
-def _fields(body: bytes) -> dict[str, Any]:
-    try:
-        fields = json.loads(body, parse_constant=_refuse_constant)
-    except (ValueError, RecursionError) as error:
-        raise InvalidRequest("the body is not valid JSON") from error
-    if b"\\ud" in body.lower() and not _is_text(fields):
-        raise InvalidRequest("the body has a string with half a surrogate pair, which is no text")
-    if not isinstance(fields, dict):
-        raise InvalidRequest("the body must be a JSON object")
-    return without_neutral(fields)
-
-
-def _is_text(fields: object) -> bool:
-    try:
-        json.dumps(fields, ensure_ascii=False).encode()
-    except UnicodeEncodeError:
-        return False
-    return True
-
-
-def _refuse_constant(name: str) -> float:
-    raise ValueError(f"{name} is not JSON")
-
-
-def _without_nulls(fields: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in fields.items() if value is not None}
-
-
-def _validated(model: type[Model], fields: dict[str, Any]) -> Model:
-    try:
-        return model.model_validate(fields)
-    except ValidationError as error:
-        first = error.errors(include_url=False, include_context=False, include_input=False)[0]
-        place = [str(part) for part in first["loc"]]
-        text = first["msg"].removeprefix("Value error, ")
-        if first["type"] == "extra_forbidden":
-            text = "unknown parameter"
-        raise InvalidRequest(
-            f"{'.'.join(place) or 'request'}: {text}", place[0] if place else None
-        ) from error

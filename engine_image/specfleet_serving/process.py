@@ -10,7 +10,8 @@ import uvicorn
 from specfleet_serving.arguments import Settings
 from specfleet_serving.core import Core, Tokenizer
 from specfleet_serving.metrics import Metrics
-from specfleet_serving.server import Service, build_app
+from specfleet_serving.server import build_app
+from specfleet_serving.service import Service
 
 logger = logging.getLogger(__name__)
 

@@ -15,9 +15,9 @@ from typing import Any
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
+from specfleet_serving.active import Output
 from specfleet_serving.answers import Answer
 from specfleet_serving.errors import ApiError
-from specfleet_serving.loop import Output
 from specfleet_serving.openai import StreamOptions
 
 Outputs = AsyncIterator[Output]

@@ -1,16 +1,17 @@
-"""The bridge between the loop's thread and the event loop: one mailbox for each request in flight.
+"""The bridge between the loop's thread and the event loop: a mailbox for what belongs to one answer.
 
-A request enters with `Streams.open` and leaves when its stream is closed, whoever closes it: the last output,
-or a client that went away. Closing an unfinished one cancels it in the loop, which frees what it holds.
+Requests enter with `Streams.open`, one for each choice of an answer, and leave when their stream is closed,
+whoever closes it: the last output, or a client that went away. Closing an unfinished one cancels it in the
+loop, which frees what it holds.
 """
 
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 
+from specfleet_serving.active import Output
 from specfleet_serving.core import Request
 from specfleet_serving.errors import EngineFailed
-from specfleet_serving.loop import Output
 
 
 class Streams:
@@ -39,18 +40,20 @@ class Streams:
 
     @contextlib.contextmanager
     def open(
-        self, request: Request, submit: Callable[[Request], None], cancel: Callable[[str], None]
+        self, requests: Sequence[Request], submit: Callable[[Request], None], cancel: Callable[[str], None]
     ) -> Iterator[AsyncIterator[Output]]:
-        """Submit a request and give its outputs. Leaving the block early cancels it."""
+        """Submit requests and give their outputs, as they come. Leaving the block early cancels them."""
         mailbox: asyncio.Queue[Output] = asyncio.Queue()
-        self._mailboxes[request.id] = mailbox
+        self._mailboxes |= {request.id: mailbox for request in requests}
         self._idle.clear()
         try:
-            submit(request)
-            yield _outputs(mailbox)
+            for request in requests:
+                submit(request)
+            yield _outputs(mailbox, len(requests))
         finally:
-            cancel(request.id)
-            del self._mailboxes[request.id]
+            for request in requests:
+                cancel(request.id)
+                del self._mailboxes[request.id]
             if not self._mailboxes:
                 self._idle.set()
 
@@ -60,11 +63,11 @@ class Streams:
                 mailbox.put_nowait(output)
 
 
-async def _outputs(mailbox: asyncio.Queue[Output]) -> AsyncIterator[Output]:
-    while True:
+async def _outputs(mailbox: asyncio.Queue[Output], unfinished: int) -> AsyncIterator[Output]:
+    while unfinished:
         output = await mailbox.get()
         if output.finish == "error":
             raise EngineFailed("the engine lost this request; send it again")
-        yield output
         if output.finish:
-            return
+            unfinished -= 1
+        yield output

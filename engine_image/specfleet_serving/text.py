@@ -1,7 +1,8 @@
 """From tokens to what a user may see: decoding in pieces, and the end of a request.
 
 Tokens come in runs (a step may accept several drafts) and are taken one at a time, so that the earliest of
-end-of-sequence token, stop string and token limit wins. Text, tokens and counts are cut at the same place.
+ending token, stop string and token limit wins. Text, tokens and counts are cut at the same place. Nothing but
+the limit ends an answer within its first ``min_tokens`` tokens.
 Source: reference/engine-faults.md, rows 8 to 12.
 """
 
@@ -65,11 +66,13 @@ class Assembler:
     """The output of one request: decides its end and what text may leave."""
 
     def __init__(self, tokenizer: Tokenizer, sampling: Sampling) -> None:
-        self._eos = frozenset[int]() if sampling.ignore_eos else tokenizer.eos_ids
+        self._ends = sampling.ends
         self._stop = sampling.stop
+        self._least = sampling.min_tokens
         self._limit = sampling.max_tokens
         self._detokeniser = Detokeniser(tokenizer)
         self._held = ""  # not given out: it may be the beginning of a stop string
+        self._early = 0  # characters of it that came too early to end the answer
         self.count = 0
 
     @property
@@ -86,22 +89,31 @@ class Assembler:
                 return Piece(tuple(tokens[:index]), text, finish)
         safe = len(self._held) - self._possible_stop()
         text, self._held = self._held[:safe], self._held[safe:]
+        self._early = max(self._early - safe, 0)
         return Piece(tuple(tokens), text, None)
 
     def _take(self, token: int) -> FinishReason | None:
         self.count += 1
-        ends = token in self._eos
+        counts = self.count > self._least
+        ends = counts and token in self._ends
         if not ends:
             self._held += self._detokeniser.push(token)
         if ends or self.remaining <= 0:
             self._held += self._detokeniser.flush()
-        found = [at for stop in self._stop if (at := self._held.find(stop)) >= 0]
+        if not counts:
+            self._early = len(self._held)
+        found = self._stops() if counts else []
         if found:
             self._held = self._held[: min(found)]
             return "stop"
         if ends:
             return "stop"
         return "length" if self.remaining <= 0 else None
+
+    def _stops(self) -> list[int]:
+        """Where stop strings begin in the held text, of those that do not end too early."""
+        places = (self._held.find(stop, max(self._early - len(stop) + 1, 0)) for stop in self._stop)
+        return [place for place in places if place >= 0]
 
     def _possible_stop(self) -> int:
         """Length of the longest end of the held text that begins a stop string."""

@@ -7,22 +7,11 @@ from specfleet_serving.errors import InvalidRequest
 
 # With the values that ask for nothing; null always does.
 NEUTRAL: Mapping[str, tuple[object, ...]] = {
-    "n": (1,),
-    "best_of": (1,),
-    "logprobs": (False,),
-    "top_logprobs": (0,),
     "prompt_logprobs": (),
     "echo": (False,),
     "suffix": ("",),
-    "presence_penalty": (0,),
-    "frequency_penalty": (0,),
-    "repetition_penalty": (1,),
     "length_penalty": (1,),
-    "logit_bias": ({},),
-    "min_p": (0,),
-    "min_tokens": (0,),
     "use_beam_search": (False,),
-    "stop_token_ids": ([],),
     "bad_words": ([],),
     "include_stop_str_in_output": (False,),
     "skip_special_tokens": (True,),

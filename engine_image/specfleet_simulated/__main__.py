@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from specfleet_serving.arguments import add_common_arguments, positive, settings_from, whole
 from specfleet_serving.core import Limits
 from specfleet_serving.process import serve
-from specfleet_simulated.core import BLOCK_TOKENS, SimulatedCore
+from specfleet_simulated.core import BLOCK_TOKENS, UNSUPPORTED, SimulatedCore
 from specfleet_simulated.cost import CostModel
 from specfleet_simulated.script import Acceptance
 from specfleet_simulated.tokenizer import SimulatedTokenizer
@@ -27,6 +27,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             method=flags.method,
             kv_tokens=flags.kv_cache_tokens // BLOCK_TOKENS * BLOCK_TOKENS,
             kv_block_size=BLOCK_TOKENS,
+            unsupported=UNSUPPORTED,
         ),
         CostModel(flags.step_milliseconds / 1000, flags.knee_tokens),
         Acceptance(

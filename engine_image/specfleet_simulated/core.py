@@ -15,6 +15,11 @@ from specfleet_simulated.script import Acceptance, Script
 from specfleet_simulated.tokenizer import SimulatedTokenizer
 
 BLOCK_TOKENS = 16
+# There is no distribution to change or to show. Temperature, top_p, top_k and min_p leave a text without
+# alternatives as it is, so they are fine.
+UNSUPPORTED = frozenset(
+    {"frequency_penalty", "logit_bias", "logprobs", "presence_penalty", "repetition_penalty"}
+)
 # What one step reads of prompts at most: vLLM's default for serving.
 PROMPT_TOKENS_PER_STEP = 2048
 

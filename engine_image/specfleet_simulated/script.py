@@ -50,7 +50,7 @@ class Script:
     def __init__(self, request: Request, tokenizer: SimulatedTokenizer, acceptance: Acceptance) -> None:
         sampling = request.sampling
         prompt = " ".join(map(str, request.prompt))
-        if sampling.temperature == 0:
+        if sampling.greedy:
             salt = ""
         elif sampling.seed is not None:
             salt = str(sampling.seed)
@@ -59,10 +59,20 @@ class Script:
         self._key = hashlib.sha256(f"{prompt}|{salt}".encode()).digest()
         self._draws = random.Random(self._key)
         self._chance = acceptance.chance(tokenizer.decode(request.prompt))
-        self._length = None if sampling.ignore_eos else self._number(-1, SHORTEST_ANSWER, LONGEST_ANSWER)
+        self._ends = sampling.ends
+        self._least = sampling.min_tokens
+        ends_itself = END_OF_SEQUENCE in sampling.ends
+        length = max(self._number(-1, SHORTEST_ANSWER, LONGEST_ANSWER), self._least)
+        self._length = length if ends_itself else None
 
     def token(self, position: int) -> int:
-        """Give the token at a position of the answer, from 0."""
+        """Give the token at a position of the answer, from 0. One that would end it too early is replaced."""
+        token = self._planned(position)
+        while position < self._least and token in self._ends:
+            token = FIRST_WORD + (token + 1 - FIRST_WORD) % len(VOCABULARY)
+        return token
+
+    def _planned(self, position: int) -> int:
         if position == self._length:
             return END_OF_SEQUENCE
         if position % SENTENCE_TOKENS == SENTENCE_TOKENS - 1:

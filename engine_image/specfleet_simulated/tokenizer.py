@@ -43,6 +43,10 @@ class SimulatedTokenizer:
         """Give the text of tokens; the end-of-sequence token has none."""
         return b"".join(_bytes_of(token) for token in tokens).decode(errors="replace")
 
+    def token_bytes(self, token: int) -> bytes:
+        """Give what a token alone stands for."""
+        return _bytes_of(token)
+
     def chat(self, messages: Sequence[dict[str, str]]) -> list[int]:
         """Write a conversation as lines, with the assistant's turn open at the end."""
         turns = "".join(f"{message['role']}: {message['content']}\n" for message in messages)

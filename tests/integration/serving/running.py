@@ -16,8 +16,9 @@ import uvicorn
 from specfleet_serving.arguments import Settings
 from specfleet_serving.core import Core, Limits
 from specfleet_serving.metrics import Metrics
-from specfleet_serving.server import Service, build_app
-from specfleet_simulated.core import SimulatedCore
+from specfleet_serving.server import build_app
+from specfleet_serving.service import Service
+from specfleet_simulated.core import UNSUPPORTED, SimulatedCore
 from specfleet_simulated.cost import CostModel
 from specfleet_simulated.script import Acceptance
 from specfleet_simulated.tokenizer import SimulatedTokenizer
@@ -28,7 +29,7 @@ SOURCES = Path(__file__).parents[3] / "engine_image"
 
 def a_core(step_milliseconds: float = 1.0, max_num_seqs: int = 8, kv_tokens: int = 2048) -> SimulatedCore:
     return SimulatedCore(
-        Limits(1024, max_num_seqs, 5, "ngram", kv_tokens, 16),
+        Limits(1024, max_num_seqs, 5, "ngram", kv_tokens, 16, UNSUPPORTED),
         CostModel(step_milliseconds / 1000, 64),
         Acceptance(free=0.3, repetitive=0.9, min_match=2),
         SimulatedTokenizer(),

@@ -5,7 +5,8 @@ import pytest
 import torch
 
 from specfleet_engine.batch import Rows
-from specfleet_engine.sequence import RandomStream, Sequence
+from specfleet_engine.sequence import Sequence
+from specfleet_engine.stream import RandomStream
 from specfleet_engine.verify import Verdict, verify
 from specfleet_serving.core import Request, Sampling
 
@@ -46,12 +47,15 @@ def test_sequences_of_different_depth_are_judged_by_their_own_lines() -> None:
     assert verdicts == [Verdict((1,), 0), Verdict((2, 3), 1), Verdict((4, 5), 1)]
 
 
-def test_logits_that_are_no_numbers_are_an_error_and_not_a_token() -> None:
-    logits = logits_for(1, 2)
+@pytest.mark.parametrize("sampling", [GREEDY, Sampling(50, logprobs=1)])
+def test_logits_that_are_no_numbers_fail_their_sequence_and_no_other(sampling: Sampling) -> None:
+    logits = logits_for(1, 2, 3)
     logits[1, 3] = torch.nan
 
-    with pytest.raises(FloatingPointError, match="not finite"):
-        verify(logits, (rows_with([]), rows_with([])))
+    broken, unharmed = verify(logits, (rows_with([1], sampling), rows_with([])))
+
+    assert (broken.failed, broken.tokens) == (True, ())
+    assert unharmed == Verdict((3,), 0)
 
 
 @pytest.mark.parametrize(
@@ -87,7 +91,7 @@ def test_top_p_beyond_the_sorted_candidates_keeps_the_whole_nucleus() -> None:
 def test_looking_ahead_uses_no_random_number_up() -> None:
     stream, same = RandomStream(7), RandomStream(7)
 
-    stream.peek(5)
+    stream.peek(50)
     stream.use(2)
 
     assert stream.peek(2).tolist() == same.peek(4)[2:].tolist()

@@ -17,5 +17,8 @@ class ByteTokenizer:
     def decode(self, tokens: Sequence[int]) -> str:
         return bytes(token for token in tokens if token != EOS).decode(errors="replace")
 
+    def token_bytes(self, token: int) -> bytes:
+        return bytes([token]) if token < EOS else b"<eos>"
+
     def chat(self, messages: Sequence[dict[str, str]]) -> list[int]:
         raise NotImplementedError

@@ -6,9 +6,10 @@ from collections.abc import Callable, Iterator, Sequence
 import pytest
 from tests.unit.serving.byte_tokenizer import ByteTokenizer
 
+from specfleet_serving.active import Output
 from specfleet_serving.core import Limits, Load, Request, Sampling, SequenceStep, Step
 from specfleet_serving.follower import ScheduleFollower
-from specfleet_serving.loop import Output, StepLoop
+from specfleet_serving.loop import StepLoop
 from specfleet_serving.metrics import Metrics
 
 LIMITS = Limits(

@@ -11,8 +11,14 @@ from specfleet_serving.core import Sampling
 from specfleet_serving.text import Assembler, Piece
 
 
-def an_assembler(max_tokens: int = 100, stop: tuple[str, ...] = (), ignore_eos: bool = False) -> Assembler:
-    return Assembler(ByteTokenizer(), Sampling(max_tokens=max_tokens, stop=stop, ignore_eos=ignore_eos))
+def an_assembler(
+    max_tokens: int = 100,
+    stop: tuple[str, ...] = (),
+    ends: frozenset[int] = frozenset({EOS}),
+    min_tokens: int = 0,
+) -> Assembler:
+    sampling = Sampling(max_tokens=max_tokens, stop=stop, ends=ends, min_tokens=min_tokens)
+    return Assembler(ByteTokenizer(), sampling)
 
 
 def tokens_of(text: str) -> tuple[int, ...]:
@@ -62,7 +68,7 @@ def test_the_earliest_end_wins_inside_one_accepted_run(text: str, max_tokens: in
 
 
 def test_an_end_of_sequence_that_is_ignored_is_a_token_without_text() -> None:
-    piece = an_assembler(max_tokens=3, ignore_eos=True).push((97, EOS, 98, 99))
+    piece = an_assembler(max_tokens=3, ends=frozenset()).push((97, EOS, 98, 99))
 
     assert piece == Piece((97, EOS, 98), "ab", "length")
 

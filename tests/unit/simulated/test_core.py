@@ -22,7 +22,7 @@ def a_core(max_num_seqs: int = 8, kv_tokens: int = 4096, cost: CostModel = NO_TI
 
 
 def a_request(request_id: str, prompt_tokens: int = 20, max_tokens: int = 30) -> Request:
-    sampling = Sampling(max_tokens=max_tokens, temperature=0.0, ignore_eos=True)
+    sampling = Sampling(max_tokens=max_tokens, temperature=0.0)
     return Request(request_id, tuple(range(97, 97 + prompt_tokens)), sampling)
 
 

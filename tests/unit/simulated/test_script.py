@@ -3,7 +3,7 @@
 import pytest
 
 from specfleet_serving.core import Request, Sampling
-from specfleet_simulated.script import Acceptance, Script, repeated_share
+from specfleet_simulated.script import FULL_STOP, Acceptance, Script, repeated_share
 from specfleet_simulated.tokenizer import END_OF_SEQUENCE, SimulatedTokenizer
 
 TOKENIZER = SimulatedTokenizer()
@@ -34,8 +34,17 @@ def test_a_seed_repeats_a_sampled_text_and_no_seed_does_not() -> None:
 
 
 def test_a_text_ends_by_itself_unless_its_end_is_ignored() -> None:
-    assert END_OF_SEQUENCE in tokens(a_script(), 513)
-    assert END_OF_SEQUENCE not in tokens(a_script(ignore_eos=True), 513)
+    assert END_OF_SEQUENCE in tokens(a_script(ends=frozenset({END_OF_SEQUENCE})), 513)
+    assert END_OF_SEQUENCE not in tokens(a_script(), 513)
+
+
+def test_no_token_that_would_end_the_answer_comes_within_its_smallest_length() -> None:
+    ends = frozenset({END_OF_SEQUENCE, FULL_STOP})
+
+    text = tokens(a_script(ends=ends, min_tokens=600), 601)
+
+    # A full stop is the last token of each sentence of 12.
+    assert next(at for at, token in enumerate(text) if token in ends) == 600
 
 
 @pytest.mark.parametrize(
