@@ -53,7 +53,8 @@ def draw(weights: torch.Tensor, uniform: torch.Tensor) -> torch.Tensor:
     """
     cumulated = weights.double().cumsum(dim=-1)
     goal = uniform[:, None] * cumulated[:, -1:]
-    return torch.searchsorted(cumulated, goal, right=True).squeeze(-1)
+    # A line of NaN ends past its last token; `verify` fails its sequence by other means.
+    return torch.searchsorted(cumulated, goal, right=True).squeeze(-1).clamp_max(weights.shape[-1] - 1)
 
 
 def _keep_top_k(weights: torch.Tensor, top_k: npt.NDArray[np.int64]) -> torch.Tensor:

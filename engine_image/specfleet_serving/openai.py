@@ -3,7 +3,7 @@
 An accepted field has an effect. `reading` refuses everything else.
 """
 
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
@@ -127,6 +127,14 @@ class Common(BaseModel):
         )
 
 
+# As a list it may also hold the one text, or the one list of token ids.
+Prompt = (
+    Annotated[str, Field(min_length=1)]
+    | Annotated[list[int], Field(min_length=1)]
+    | Annotated[list[str], Field(min_length=1, max_length=1)]
+)
+
+
 class CompletionRequest(Common):
     """``POST /v1/completions``. The prompt is one text or one list of token ids."""
 
@@ -143,7 +151,7 @@ class CompletionRequest(Common):
         """How many of the likeliest tokens to show beside each token's own log-probability; None: nothing."""
         return self.logprobs
 
-    @field_validator("prompt", mode="plain")
+    @field_validator("prompt", mode="plain", json_schema_input_type=Prompt)
     @classmethod
     def _is_one_prompt(cls, prompt: object) -> str | tuple[int, ...]:
         if isinstance(prompt, list) and prompt and isinstance(prompt[0], str | list):
@@ -176,7 +184,7 @@ class Message(BaseModel):
     role: Literal["system", "user", "assistant"]
     content: list[TextPart]
 
-    @field_validator("content", mode="before")
+    @field_validator("content", mode="before", json_schema_input_type=str | list[TextPart])
     @classmethod
     def _text_is_one_part(cls, content: object) -> object:
         return [{"type": "text", "text": content}] if isinstance(content, str) else content

@@ -8,6 +8,7 @@ from prometheus_client import CONTENT_TYPE_LATEST
 from starlette.exceptions import HTTPException
 
 from specfleet_serving.errors import ApiError, TooLarge
+from specfleet_serving.openapi import document
 from specfleet_serving.reply import error_response, json_response
 from specfleet_serving.service import Service
 
@@ -54,6 +55,10 @@ def _add_probes(app: FastAPI, service: Service) -> None:
     @app.get("/version")
     async def software() -> Response:
         return json_response({"version": _version()})
+
+    @app.get("/openapi.json")
+    async def openapi() -> Response:
+        return json_response(document(_version()))
 
 
 def _add_refusals(app: FastAPI) -> None:

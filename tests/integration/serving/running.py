@@ -14,8 +14,9 @@ import httpx
 import uvicorn
 
 from specfleet_serving.arguments import Settings
-from specfleet_serving.core import Core, Limits
+from specfleet_serving.core import Core, Limits, Tokenizer
 from specfleet_serving.metrics import Metrics
+from specfleet_serving.outcome import Level
 from specfleet_serving.server import build_app
 from specfleet_serving.service import Service
 from specfleet_simulated.core import UNSUPPORTED, SimulatedCore
@@ -86,6 +87,8 @@ async def a_running_engine(
     max_body_bytes: int = 64 * 1024,
     schedule_file: Path | None = None,
     stall_seconds: float = 60.0,
+    answer_metrics: Level = "none",
+    tokenizer: Tokenizer | None = None,
 ) -> AsyncIterator[Running]:
     """Serve on a free port of the loopback until the block is left."""
     core = core or a_core()
@@ -96,8 +99,9 @@ async def a_running_engine(
         max_body_bytes=max_body_bytes,
         schedule_file=schedule_file,
         stall_seconds=stall_seconds,
+        answer_metrics=answer_metrics,
     )
-    service = Service(core, SimulatedTokenizer(), settings, Metrics("m", core.limits))
+    service = Service(core, tokenizer or SimulatedTokenizer(), settings, Metrics("m", core.limits))
     config = uvicorn.Config(build_app(service), host="127.0.0.1", port=0, lifespan="off", log_config=None)
     server = uvicorn.Server(config)
     service.start()

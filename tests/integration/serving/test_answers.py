@@ -1,5 +1,6 @@
 """What the HTTP side answers to good requests, with the simulated engine behind it."""
 
+import asyncio
 import json
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -38,6 +39,7 @@ async def test_a_stream_and_a_whole_answer_have_the_same_text(engine: Running) -
     assert whole["usage"]["completion_tokens"] == 20
 
 
+@pytest.mark.fault("vllm#7627")
 async def test_greedy_text_does_not_depend_on_the_depth() -> None:
     texts = set()
     for depth in (0, 2, 5):
@@ -68,6 +70,7 @@ async def test_token_ids_go_in_and_come_out(engine: Running) -> None:
     assert [token for event in events for token in event["choices"][0]["token_ids"]] == choice["token_ids"]
 
 
+@pytest.mark.fault("vllm#47616")
 async def test_text_tokens_and_usage_end_together_at_a_stop_string(engine: Running) -> None:
     body = greedy(max_tokens=100, stop=["."], return_token_ids=True)
 
@@ -80,6 +83,7 @@ async def test_text_tokens_and_usage_end_together_at_a_stop_string(engine: Runni
     assert len(choice["token_ids"]) == answer["usage"]["completion_tokens"] == 12
 
 
+@pytest.mark.fault("sglang#33193", "sglang#12064")
 async def test_metrics_count_what_users_got(engine: Running) -> None:
     events = await events_of(engine, "/v1/completions", greedy(return_token_ids=True))
 
@@ -94,6 +98,72 @@ async def test_metrics_count_what_users_got(engine: Running) -> None:
     # The first token, one own token a step, the accepted drafts; the end may cut the last own token.
     assert len(events) + accepted - got in (0, 1)
     assert accepted <= drafted
+
+
+async def test_each_choice_has_its_own_text_and_the_first_is_that_of_a_single_one(engine: Running) -> None:
+    body = greedy(temperature=1.0, seed=5)
+
+    alone = (await engine.client.post("/v1/completions", json=body)).json()
+    several = (await engine.client.post("/v1/completions", json=body | {"n": 3})).json()
+    events = await events_of(
+        engine, "/v1/completions", body | {"n": 3, "stream_options": {"include_usage": True}}
+    )
+
+    texts = [choice["text"] for choice in several["choices"]]
+    streamed = ["", "", ""]
+    for event in events[:-1]:
+        streamed[event["choices"][0]["index"]] += event["choices"][0]["text"]
+    assert texts[0] == alone["choices"][0]["text"]
+    assert len(set(texts)) == 3
+    assert streamed == texts
+    assert [choice["index"] for choice in several["choices"]] == [0, 1, 2]
+    assert several["usage"] == events[-1]["usage"]
+    assert several["usage"]["completion_tokens"] == 60
+    assert several["usage"]["prompt_tokens"] == alone["usage"]["prompt_tokens"]
+
+
+@pytest.mark.fault("vllm#6038")
+async def test_a_seed_gives_the_same_text_in_a_crowd(engine: Running) -> None:
+    body = greedy(temperature=0.8, seed=-3)
+    crowd = [engine.client.post("/v1/completions", json=greedy(prompt=f"others {n}")) for n in range(6)]
+
+    alone = await engine.client.post("/v1/completions", json=body)
+    crowded, *_ = await asyncio.gather(engine.client.post("/v1/completions", json=body), *crowd)
+
+    assert crowded.json()["choices"][0]["text"] == alone.json()["choices"][0]["text"]
+
+
+async def test_a_stop_token_ends_an_answer_once_it_is_long_enough(engine: Running) -> None:
+    # The simulated model ends each sentence of 12 tokens with a full stop, token 46.
+    body = greedy(max_tokens=100, stop_token_ids=[46], return_token_ids=True)
+
+    short = (await engine.client.post("/v1/completions", json=body)).json()["choices"][0]
+    longer = (await engine.client.post("/v1/completions", json=body | {"min_tokens": 12})).json()["choices"][
+        0
+    ]
+
+    assert (len(short["token_ids"]), short["finish_reason"]) == (12, "stop")
+    assert (len(longer["token_ids"]), longer["finish_reason"]) == (24, "stop")
+    assert "." not in longer["text"]
+
+
+async def test_an_answer_tells_how_its_drafts_fared_if_the_server_was_asked_to() -> None:
+    async with a_running_engine(answer_metrics="detailed") as engine:
+        whole = (await engine.client.post("/v1/completions", json=greedy())).json()
+        events = await events_of(engine, "/v1/completions", greedy(stream_options={"include_usage": True}))
+        counters = (await engine.client.get("/v1/speculation")).json()["counters"]
+
+    told = whole["metrics"]["speculative_decoding"]
+    assert told == events[-1]["metrics"]["speculative_decoding"]
+    assert (told["num_spec_tokens"], len(told["acceptance_histogram"])) == (5, 6)
+    # Two answers to the same greedy request, and nothing else since the start.
+    assert counters["draftTokens"] == 2 * told["num_draft_tokens"] == 2 * sum(told["per_step_drafted"])
+    assert counters["acceptedTokens"] == 2 * told["num_accepted_draft_tokens"]
+    assert counters["drafts"] == 2 * told["num_spec_steps"]
+
+
+async def test_an_answer_tells_nothing_of_its_drafts_otherwise(engine: Running) -> None:
+    assert "metrics" not in (await engine.client.post("/v1/completions", json=greedy())).json()
 
 
 async def test_the_official_client_works(engine: Running) -> None:

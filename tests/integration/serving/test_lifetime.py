@@ -7,6 +7,7 @@ import threading
 from collections.abc import Callable
 
 import httpx
+import pytest
 from tests.integration.serving.running import (
     PATIENCE_SECONDS,
     a_core,
@@ -22,6 +23,7 @@ from specfleet_simulated.core import SimulatedCore
 LONG = {"model": "m", "prompt": "a", "max_tokens": 900, "ignore_eos": True}
 
 
+@pytest.mark.fault("vllm#18485")
 async def test_a_client_that_leaves_its_stream_frees_what_it_held() -> None:
     async with a_running_engine(a_core(5)) as engine:
         async with engine.client.stream("POST", "/v1/completions", json=LONG | {"stream": True}) as answer:
@@ -45,6 +47,20 @@ async def test_a_client_that_does_not_wait_for_its_whole_answer_frees_what_it_he
         assert engine.service.streams.count == 0
 
 
+@pytest.mark.fault("vllm#18485")
+async def test_a_client_that_leaves_an_answer_of_several_choices_frees_all_of_them() -> None:
+    async with a_running_engine(a_core(5)) as engine:
+        asking = asyncio.ensure_future(engine.client.post("/v1/completions", json=LONG | {"n": 3}))
+        await engine.until("vllm:num_requests_running", 3)
+
+        asking.cancel()
+
+        await engine.until("vllm:request_success_total", 3, finished_reason="abort")
+        assert engine.service.streams.count == 0
+        assert await engine.metric("vllm:kv_cache_usage_perc") == 0
+
+
+@pytest.mark.fault("vllm#18485")
 async def test_a_client_that_leaves_the_queue_is_forgotten() -> None:
     async with a_running_engine(a_core(5, max_num_seqs=1)) as engine:
         first = asyncio.ensure_future(engine.client.post("/v1/completions", json=LONG))
@@ -82,6 +98,7 @@ def explode() -> None:
     raise RuntimeError("a kernel failed")
 
 
+@pytest.mark.fault("vllm#18783")
 async def test_a_failed_step_is_a_500_and_the_next_request_is_served() -> None:
     core = a_faulty_core()
     async with a_running_engine(core) as engine:
@@ -131,6 +148,7 @@ def wait_for(event: threading.Event) -> None:
     assert event.wait(PATIENCE_SECONDS)
 
 
+@pytest.mark.fault("vllm#24885")
 async def test_sigterm_lets_streams_finish_refuses_new_work_and_exits_with_0() -> None:
     async with an_engine_process("--step-milliseconds", "10") as (process, client):
         asking = asyncio.ensure_future(client.post("/v1/completions", json=LONG | {"max_tokens": 100}))

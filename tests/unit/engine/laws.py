@@ -1,6 +1,6 @@
-"""The law that a sampled text must follow, calculated token by token in plain numpy, and its chi-squared test.
+"""The law that a sampled text must follow, calculated token by token in plain numpy, and a chi-squared test.
 
-The target is a Markov chain (checkpoints.md, section 6B), so a line of logits is the logarithm of a row of its
+The target is a Markov chain (checkpoints.md, section 6B): a line of logits is the logarithm of a row of its
 matrix. A text of a few tokens has few enough forms that each one's probability can be written down, whatever
 a request's settings make of the chain.
 """
@@ -80,9 +80,9 @@ def _itself(law: torch.Tensor) -> torch.Tensor:
 
 @dataclass(frozen=True)
 class Drafter:
-    """Drafts up to ``depth`` tokens by the proposer's chain: the likeliest ones, or drawn ones with their law.
+    """Drafts up to ``depth`` tokens by the proposer's chain: the likeliest ones, or drawn ones.
 
-    ``told`` is what it says that law is; None: it says that the drafts are one-hot.
+    ``told`` is what it says they were drawn from; None: it says that the drafts are one-hot.
     """
 
     depth: int

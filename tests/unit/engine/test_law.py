@@ -198,12 +198,13 @@ def test_where_rounding_leaves_no_residual_the_target_itself_is_drawn_from() -> 
 @pytest.mark.fault("vllm#6038")
 @pytest.mark.parametrize("drafter", DRAFTERS)
 def test_a_seed_gives_the_same_text_alone_and_in_a_crowd(drafter: str) -> None:
-    alone, _ = counts(sampling_with({}), DRAFTERS[drafter], range(7, 8))
-    crowds = [counts(sampling_with({}), DRAFTERS[drafter], range(7, end))[0] for end in (40, 41)]
+    drafts = DRAFTERS[drafter]
+    alone, _ = counts(sampling_with({}), drafts, range(7, 8))
+    others, _ = counts(sampling_with({}), drafts, range(8, 41))
 
-    with_it, _ = counts(sampling_with({}), DRAFTERS[drafter], range(8, 41))
-    assert np.array_equal(crowds[1], with_it + alone)
-    assert crowds[1].sum() == crowds[0].sum() + 1
+    crowd, _ = counts(sampling_with({}), drafts, range(7, 41))
+
+    assert np.array_equal(crowd, others + alone)
 
 
 @pytest.mark.fault("vllm#6038")

@@ -7,7 +7,7 @@ import pytest
 from tests.unit.serving.byte_tokenizer import ByteTokenizer
 
 from specfleet_serving.active import Output
-from specfleet_serving.core import Limits, Load, Request, Sampling, SequenceStep, Step
+from specfleet_serving.core import Limits, Load, Request, Sampling, SequenceStep, Step, TokenLogprob
 from specfleet_serving.follower import ScheduleFollower
 from specfleet_serving.loop import StepLoop
 from specfleet_serving.metrics import Metrics
@@ -140,6 +140,7 @@ def test_the_depth_comes_from_the_schedule_in_force(bench: Bench) -> None:
     assert bench.core.depths == [2]
 
 
+@pytest.mark.fault("sglang#39826", "sglang#11572", "Blaizzy/mlx-vlm#2324")
 @pytest.mark.parametrize(
     ("max_tokens", "stop", "counted"),
     [
@@ -192,6 +193,7 @@ def test_a_cancelled_request_is_freed_before_the_next_step(bench: Bench) -> None
     assert bench.value("vllm:request_success_total", finished_reason="abort") == 1
 
 
+@pytest.mark.fault("vllm#18783")
 def test_a_failed_step_costs_the_requests_of_its_batch_only(bench: Bench) -> None:
     bench.ask("in-batch")
     bench.core.play(first("in-batch"))
@@ -205,6 +207,59 @@ def test_a_failed_step_costs_the_requests_of_its_batch_only(bench: Bench) -> Non
     assert finishes == {"in-batch": "error", "waits": "length"}
     assert bench.value("vllm:request_success_total", finished_reason="error") == 1
     assert bench.loop.alive
+
+
+@pytest.mark.fault("vllm#18783")
+def test_a_sequence_that_fails_in_a_step_costs_no_other_request(bench: Bench) -> None:
+    bench.ask("broken")
+    bench.core.play(first("broken"))
+    bench.until(lambda: bench.text("broken") == "a")
+    bench.ask("unharmed", max_tokens=2)
+    bench.core.play(idle, first("unharmed"))
+
+    def one_fails(held: list[str]) -> Step:
+        good = SequenceStep("unharmed", (ord("b"),))
+        return Step(4, 2, 0.1, (SequenceStep("broken", (), failed=True), good))
+
+    bench.core.play(one_fails)
+    bench.until_finished("broken", "unharmed")
+
+    finishes = {output.request_id: output.finish for output in bench.outputs if output.finish}
+    assert finishes == {"broken": "error", "unharmed": "length"}
+    assert bench.text("unharmed") == "ab"
+    assert "broken" in bench.core.removed
+
+
+@pytest.mark.fault("vllm#18783")
+def test_a_request_that_the_core_does_not_take_fails_alone(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(request: Request) -> None:
+        raise ValueError("no such seed")
+
+    monkeypatch.setattr(bench.core, "add", refuse)
+    bench.ask("refused")
+    bench.until_finished("refused")
+    monkeypatch.undo()
+    bench.ask("next", max_tokens=1)
+    bench.core.play(first("next"))
+
+    bench.until_finished("next")
+
+    assert bench.outputs[0] == Output("refused", (), "", "error")
+    assert bench.loop.queued == 0
+
+
+def test_log_probabilities_end_with_the_tokens(bench: Bench) -> None:
+    logprobs = tuple(TokenLogprob(-float(place)) for place in range(4))
+    bench.ask("one", stop=("c",))
+    run = SequenceStep("one", tuple(b"bcde"), 3, 3, logprobs=logprobs)
+    bench.core.play(first("one"), lambda held: Step(4, 1, 0.1, (run,)))
+
+    bench.until_finished("one")
+
+    assert bench.outputs[-1].logprobs == logprobs[:2]
+    assert (bench.outputs[-1].drafted, bench.outputs[-1].accepted) == (2, 2)
 
 
 def test_a_prompt_that_breaks_each_step_does_not_stop_the_loop(bench: Bench) -> None:

@@ -47,6 +47,7 @@ def taken(assembler: Assembler, runs: Sequence[Sequence[int]]) -> Piece:
     return Piece(tokens, text, None)
 
 
+@pytest.mark.fault("sglang#31599", "transformers#47912")
 @pytest.mark.parametrize(
     ("text", "max_tokens", "expected"),
     [
@@ -73,6 +74,32 @@ def test_an_end_of_sequence_that_is_ignored_is_a_token_without_text() -> None:
     assert piece == Piece((97, EOS, 98), "ab", "length")
 
 
+@pytest.mark.parametrize(
+    ("min_tokens", "expected"),
+    [
+        pytest.param(2, Piece(tokens_of("ab|"), "ab", "stop"), id="stop-after-the-minimum"),
+        pytest.param(3, Piece(tokens_of("ab|c|"), "ab|c", "stop"), id="stop-at-the-minimum-is-text"),
+        pytest.param(
+            5, Piece((*tokens_of("ab|c|"), EOS), "ab|c|", "stop"), id="only-the-end-comes-late-enough"
+        ),
+    ],
+)
+@pytest.mark.parametrize("size", [1, 2, 6])
+def test_nothing_ends_an_answer_within_its_smallest_length(
+    min_tokens: int, expected: Piece, size: int
+) -> None:
+    run = (*tokens_of("ab|c|"), EOS)
+
+    got = taken(an_assembler(stop=("|",), min_tokens=min_tokens), in_runs(run, [size] * 6))
+
+    assert got == expected
+
+
+def test_the_cap_wins_over_the_smallest_length() -> None:
+    assert an_assembler(max_tokens=2, min_tokens=2).push(tokens_of("abc")).finish == "length"
+
+
+@pytest.mark.fault("sglang#23802")
 def test_a_stop_string_over_several_steps_is_found_and_never_shown() -> None:
     assembler = an_assembler(stop=("END",))
 
@@ -123,6 +150,7 @@ def _model(text: str, max_tokens: int, stops: Sequence[str]) -> tuple[int, str, 
     return len(data), text, None
 
 
+@pytest.mark.fault("sglang#23802", "vllm#47616")
 @settings(deadline=None)
 @given(
     text=st.text(alphabet="abé€😀", max_size=12),

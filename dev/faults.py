@@ -1,0 +1,119 @@
+"""Write docs/faults.md: each public fault of dev/faults.toml, and the tests that guard against it.
+
+    python dev/faults.py [--check]
+
+A test says so with ``@pytest.mark.fault("vllm#7627")``, which names one or more references of a row.
+``--check`` changes nothing and fails if the page is not what it would be, or if a marker names what no row
+has.
+"""
+
+import argparse
+import ast
+import sys
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from pathlib import Path
+
+REPOSITORY = Path(__file__).resolve().parent.parent
+SOURCE = REPOSITORY / "dev" / "faults.toml"
+PAGE = REPOSITORY / "docs" / "faults.md"
+MARKER = "pytest.mark.fault"
+MOST_REFUSALS = 5
+
+HEADER = """# Faults of other engines, and the tests that guard against them
+
+Written by `python dev/faults.py` from `dev/faults.toml` and from the `fault` markers in tests; do not edit.
+Short names: vllm = vllm-project/vllm, sglang = sgl-project/sglang, TRT-LLM = NVIDIA/TensorRT-LLM, llama.cpp =
+ggml-org/llama.cpp, transformers = huggingface/transformers, mlx-lm, mlx-swift-lm = ml-explore.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """A row: what went wrong elsewhere, and what is right. ``refused``: why a refusal stands in for it."""
+
+    area: str
+    references: Sequence[str]
+    symptom: str
+    behaviour: str
+    refused: str | None = None
+
+
+def main() -> int:
+    """Write or check the page; gives the exit status."""
+    parser = argparse.ArgumentParser(description="Write docs/faults.md from the fault markers in tests.")
+    parser.add_argument("--check", action="store_true", help="only say whether the page is up to date")
+    check = parser.parse_args().check
+    faults = [Fault(**row) for row in tomllib.loads(SOURCE.read_text(encoding="utf-8"))["fault"]]
+    tests = marked_tests(REPOSITORY / "tests")
+    if problem := problem_in(faults, tests):
+        print(f"faults: {problem}", file=sys.stderr)
+        return 1
+    page = render(faults, tests)
+    if not check:
+        PAGE.write_text(page, encoding="utf-8")
+        return 0
+    if not PAGE.exists() or PAGE.read_text(encoding="utf-8") != page:
+        print("faults: docs/faults.md is not up to date; run python dev/faults.py", file=sys.stderr)
+        return 1
+    return 0
+
+
+def marked_tests(folder: Path) -> Mapping[str, Sequence[str]]:
+    """Answer the tests that name each reference, as ``file::test``, in the order of the files."""
+    found: dict[str, list[str]] = {}
+    for path in sorted(folder.rglob("test_*.py")):
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        for node in ast.walk(tree):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                for reference in _references(node):
+                    name = f"{path.relative_to(folder.parent)}::{node.name}"
+                    found.setdefault(reference, []).append(name)
+    return found
+
+
+def problem_in(faults: Sequence[Fault], tests: Mapping[str, Sequence[str]]) -> str | None:
+    """Answer what is wrong with the table or the markers; None: nothing."""
+    known = {reference for fault in faults for reference in fault.references}
+    if unknown := sorted(set(tests) - known):
+        return f"{tests[unknown[0]][0]} names {unknown[0]}, which no row of dev/faults.toml has"
+    refused = [fault for fault in faults if fault.refused]
+    if len(refused) > MOST_REFUSALS:
+        return f"{len(refused)} rows are refusals, at most {MOST_REFUSALS} may be"
+    return None
+
+
+def render(faults: Sequence[Fault], tests: Mapping[str, Sequence[str]]) -> str:
+    """Write the page, one table for each area."""
+    lines = [HEADER]
+    for area, rows in groupby(faults, key=lambda fault: fault.area):
+        lines += [
+            f"## {area}",
+            "",
+            "| fault | symptom elsewhere | right behaviour | test |",
+            "|---|---|---|---|",
+        ]
+        lines += [_row(fault, tests) for fault in rows]
+        lines.append("")
+    return "\n".join(lines)
+
+
+def _references(function: ast.FunctionDef | ast.AsyncFunctionDef) -> Iterator[str]:
+    for decorator in function.decorator_list:
+        if isinstance(decorator, ast.Call) and ast.unparse(decorator.func) == MARKER:
+            yield from (ast.literal_eval(argument) for argument in decorator.args)
+
+
+def _row(fault: Fault, tests: Mapping[str, Sequence[str]]) -> str:
+    guards = dict.fromkeys(test for one in fault.references for test in tests.get(one, ()))
+    shown = [f"`{test.removeprefix('tests/')}`" for test in guards]
+    if fault.refused:
+        shown.insert(0, f"Refused: {fault.refused}")
+    cells = (", ".join(fault.references), fault.symptom, fault.behaviour, "<br>".join(shown) or "none yet")
+    return f"| {' | '.join(cells)} |"
+
+
+if __name__ == "__main__":
+    sys.exit(main())
