@@ -49,7 +49,8 @@ PYTEST = $(VENV)/bin/python -m pytest -q --durations=5
 generate: $(READY)  ## renew the files that are generated from code
 	@$(VENV)/bin/python -m specfleet crds --write crds
 	@cp crds/*.yaml charts/specfleet/files/crds/
-	@echo "generate: crds and the chart's copy are written"
+	@$(VENV)/bin/python dev/faults.py
+	@echo "generate: crds, the chart's copy and docs/faults.md are written"
 
 lint: $(READY)  ## format, style, types, import contracts, generated files
 	@echo "lint: ruff, mypy --strict, import-linter, generated files"
@@ -58,6 +59,7 @@ lint: $(READY)  ## format, style, types, import contracts, generated files
 	@$(VENV)/bin/mypy
 	@$(VENV)/bin/lint-imports
 	@$(VENV)/bin/python -m specfleet crds --check crds
+	@$(VENV)/bin/python dev/faults.py --check
 	@echo "lint: ok"
 
 test-unit: $(READY)  ## pure tests
