@@ -1,7 +1,7 @@
-"""Attention over the paged KV cache, in the shape that transformers calls.
+"""Attention over the paged KV cache.
 
-The only code that runs inside the model. The batch reaches it as a keyword of the model's call, so there is
-no state between steps.
+`attend` is the shape in which transformers calls it from inside the model, `attend_rows` the one in which a
+proposer's own layer does. The batch reaches both as an argument, so there is no state between steps.
 """
 
 import torch
@@ -9,7 +9,7 @@ import torch.nn.functional as F  # noqa: N812  the name that torch's own documen
 
 from specfleet_engine.batch import Batch
 
-__all__ = ["attend"]
+__all__ = ["attend", "attend_rows"]
 
 # Above this many rows of a sequence, a mask for each query head costs more than it saves.
 _FEW_ROWS = 16
@@ -26,22 +26,38 @@ def attend(
     scaling: float | None = None,
     **_: object,
 ) -> tuple[torch.Tensor, None]:
-    """Store the rows' keys and values, then let every row see its own sequence up to itself.
+    """Do what `attend_rows` does, for one layer of the model.
 
     ``query`` is [1, heads, rows, size], ``key`` and ``value`` [1, kv heads, rows, size], rotary applied;
     the answer is [1, rows, heads, size]. Further keywords differ between versions of transformers and do
     not matter.
     """
     layer = int(module.layer_idx)  # type: ignore[arg-type]
-    batch.kv.write(layer, batch.slots, key[0].transpose(0, 1), value[0].transpose(0, 1))
-    rows = query[0].transpose(0, 1)
+    rows = (states[0].transpose(0, 1) for states in (query, key, value))
+    return attend_rows(batch, layer, *rows, scaling=scaling)[None], None
+
+
+def attend_rows(
+    batch: Batch,
+    layer: int,
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    *,
+    scaling: float | None = None,
+) -> torch.Tensor:
+    """Store the rows' keys and values, then let every row see its own sequence up to itself.
+
+    All are [rows, heads, size], rotary applied, and so is the answer. ``scaling`` is 1/sqrt(size) if None.
+    """
+    batch.kv.write(layer, batch.slots, key, value)
     parts = []
     for group in batch.groups:
         keys, values = batch.kv.read(layer, group.table)
-        own = rows[group.begin : group.end].view(-1, group.width, *rows.shape[1:])
+        own = query[group.begin : group.end].view(-1, group.width, *query.shape[1:])
         answer = _look(own, keys, values, group.mask, scaling)
-        parts.append(answer.reshape(-1, *rows.shape[1:]))
-    return (torch.cat(parts) if len(parts) > 1 else parts[0])[None], None
+        parts.append(answer.reshape(-1, *query.shape[1:]))
+    return torch.cat(parts) if len(parts) > 1 else parts[0]
 
 
 def _look(

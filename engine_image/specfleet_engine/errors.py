@@ -2,10 +2,11 @@
 
 EngineError
     ModelRefused      the model folder cannot be served as it is
+    ProposerRefused   the proposer's folder cannot be read as a whole, or does not fit the model
     KVCacheTooSmall   the KV cache cannot hold even one sequence of the longest length
 """
 
-__all__ = ["EngineError", "KVCacheTooSmall", "ModelRefused"]
+__all__ = ["EngineError", "KVCacheTooSmall", "ModelRefused", "ProposerRefused"]
 
 
 class EngineError(Exception):
@@ -14,6 +15,10 @@ class EngineError(Exception):
 
 class ModelRefused(EngineError):
     """The model folder is missing, broken, or of a kind that this engine does not serve."""
+
+
+class ProposerRefused(EngineError):
+    """The proposer is missing, broken, of another format than asked for, or not made for the target."""
 
 
 class KVCacheTooSmall(EngineError):

@@ -34,6 +34,12 @@ class EngineTokenizer:
         self._added = frozenset(self._backend.get_added_tokens_decoder())
         self._byte_level = b'"ByteLevel"' in self._backend.decoder.__getstate__()
 
+    @property
+    def vocabulary(self) -> dict[str, int]:
+        """Every token, special ones included, and its id."""
+        known: dict[str, int] = self._backend.get_vocab(with_added_tokens=True)
+        return known
+
     def encode(self, text: str) -> list[int]:
         """Tokens of ``text``, with the special tokens that the model wants around a text."""
         ids: list[int] = self._backend.encode(text).ids

@@ -21,6 +21,8 @@ from transformers import (
 
 VOCABULARY = 384
 
+Matrix = npt.NDArray[np.float64]
+
 KINDS: dict[str, tuple[Any, Any]] = {
     "llama": (LlamaConfig, LlamaForCausalLM),
     "mistral": (MistralConfig, MistralForCausalLM),
@@ -86,21 +88,21 @@ def save_tokenizer(folder: Path) -> None:
     tokenizer.save_pretrained(folder)
 
 
-def transition_matrix(size: int, seed: int) -> npt.NDArray[np.float64]:
+def transition_matrix(size: int, seed: int) -> Matrix:
     """Probabilities [token, next], all above 0, none of them small."""
     weights = np.random.default_rng(seed).gamma(1.5, size=(size, size)) + 0.05
-    matrix: npt.NDArray[np.float64] = weights / weights.sum(axis=1, keepdims=True)
+    matrix: Matrix = weights / weights.sum(axis=1, keepdims=True)
     return matrix
 
 
-def cycle_matrix(cycle: tuple[int, ...]) -> npt.NDArray[np.float64]:
+def cycle_matrix(cycle: tuple[int, ...]) -> Matrix:
     """Probability 1 for the next token of the cycle."""
     matrix = np.zeros((len(cycle), len(cycle)))
     matrix[list(cycle), [*cycle[1:], cycle[0]]] = 1.0
     return matrix
 
 
-def save_markov(folder: Path, matrix: npt.NDArray[np.float64]) -> Path:
+def save_markov(folder: Path, matrix: Matrix, *, layers: int = 1) -> Path:
     """A Llama whose distribution after token t is ``matrix[t]``, whatever came before."""
     size = len(matrix)
     config = LlamaConfig(
@@ -110,7 +112,7 @@ def save_markov(folder: Path, matrix: npt.NDArray[np.float64]) -> Path:
         num_attention_heads=2,
         num_key_value_heads=1,
         head_dim=8,
-        num_hidden_layers=1,
+        num_hidden_layers=layers,
         max_position_embeddings=128,
         tie_word_embeddings=False,
         bos_token_id=None,

@@ -1,0 +1,300 @@
+"""Tiny proposers, built in code (reference: checkpoints.md, section 6).
+
+Those of family A have random weights and fit `checkpoints.save_random`; those of family C have weights in
+closed form over a `checkpoints.save_markov` whose likeliest next tokens make a cycle, and their acceptance
+is known without running them.
+"""
+
+import json
+from collections.abc import Collection, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from safetensors.torch import load_file, save_file
+from tests.integration.engine.checkpoints import (
+    VOCABULARY,
+    Matrix,
+    cycle_matrix,
+    save_markov,
+    save_random,
+)
+
+Tensors = dict[str, torch.Tensor]
+
+HIDDEN, FEED_FORWARD, HEADS, KV_HEADS, HEAD_SIZE = 128, 256, 4, 2, 32
+DRAFT_VOCABULARY = 320
+EPS = 1e-6
+LAYER_CONFIG = {
+    "hidden_size": HIDDEN,
+    "intermediate_size": FEED_FORWARD,
+    "num_attention_heads": HEADS,
+    "num_key_value_heads": KV_HEADS,
+    "head_dim": HEAD_SIZE,
+    "num_hidden_layers": 1,
+    "vocab_size": VOCABULARY,
+    "rms_norm_eps": EPS,
+    "rope_theta": 10_000.0,
+    "max_position_embeddings": 64,
+    "hidden_act": "silu",
+    "model_type": "llama",
+}
+
+# A cycle through 64 tokens, in an order without a pattern.
+CYCLE = tuple(np.random.default_rng(5).permutation(64).tolist())
+
+
+def save(folder: Path, config: Mapping[str, Any], tensors: Tensors) -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "config.json").write_text(json.dumps(config))
+    save_file({name: tensor.contiguous() for name, tensor in tensors.items()}, folder / "model.safetensors")
+    return folder
+
+
+def edit_config(folder: Path, **changes: Any) -> None:
+    """Change keys of config.json; None removes one."""
+    file = folder / "config.json"
+    config = json.loads(file.read_text()) | changes
+    file.write_text(json.dumps({key: value for key, value in config.items() if value is not None}))
+
+
+def edit_tensors(folder: Path, **changes: torch.Tensor | None) -> None:
+    """Change tensors, whose names have ``__`` for a dot; None removes one."""
+    tensors = load_file(folder / "model.safetensors")
+    for name, tensor in changes.items():
+        tensors.pop(name.replace("__", "."), None)
+        if tensor is not None:
+            tensors[name.replace("__", ".")] = tensor
+    save_file(tensors, folder / "model.safetensors")
+
+
+# Family A: random weights.
+
+
+def save_draft_model(folder: Path, **settings: Any) -> Path:
+    """A small model with the target's tokenizer and nothing else of it."""
+    return save_random(folder, layers=1, seed=7, hidden_size=64, intermediate_size=128, **settings)
+
+
+def save_random_eagle(folder: Path) -> Path:
+    noise = _noise(11)
+    tensors = {
+        "fc.weight": noise(HIDDEN, 2 * HIDDEN),
+        "embed_tokens.weight": noise(VOCABULARY, HIDDEN),
+        **_random_layer("layers.0.", HIDDEN, noise),
+    }
+    return save(folder, {**LAYER_CONFIG, "architectures": ["LlamaForCausalLM"], "bias": False}, tensors)
+
+
+def save_random_eagle3(folder: Path) -> Path:
+    """The original form, with a draft vocabulary: ids below 100 are the target's, the others 64 less."""
+    config = {**LAYER_CONFIG, "architectures": ["LlamaForCausalLM"], "draft_vocab_size": DRAFT_VOCABULARY}
+    return save(folder, config, _random_eagle3("midlayer."))
+
+
+def save_random_eagle3_speculators(folder: Path, **settings: Any) -> Path:
+    """The speculators form of the same head, with an embedding of its own."""
+    config = {
+        "speculators_model_type": "eagle3",
+        "architectures": ["Eagle3Speculator"],
+        "speculators_version": "0.9.0",
+        "draft_vocab_size": DRAFT_VOCABULARY,
+        "target_hidden_size": HIDDEN,
+        "eagle_aux_hidden_state_layer_ids": None,
+        "norm_before_residual": False,
+        "transformer_layer_config": LAYER_CONFIG,
+        "speculators_config": {
+            "algorithm": "eagle3",
+            "verifier": {"name_or_path": "somewhere/else", "architectures": ["LlamaForCausalLM"]},
+        },
+        **settings,
+    }
+    tensors = _random_eagle3("layers.0.")
+    tensors["embed_tokens.weight"] = _noise(13)(VOCABULARY, HIDDEN)
+    return save(folder, config, tensors)
+
+
+def save_random_medusa(folder: Path, *, heads: int = 3) -> Path:
+    """The original form; its config names fewer heads than there are, as published ones do."""
+    noise, tensors = _noise(17), {}
+    for head in range(heads):
+        tensors[f"{head}.0.linear.weight"] = noise(HIDDEN, HIDDEN)
+        tensors[f"{head}.0.linear.bias"] = noise(HIDDEN)
+        tensors[f"{head}.1.weight"] = noise(VOCABULARY, HIDDEN)
+    return save(folder, {"medusa_num_heads": 2, "medusa_num_layers": 1}, tensors)
+
+
+def in_blocks(medusa: Path, folder: Path) -> Path:
+    """The same heads, with one block each, in the form that vLLM wrote."""
+    tensors = {}
+    for name, tensor in load_file(medusa / "model.safetensors").items():
+        head, *rest = name.split(".")
+        if rest[0] == "0":
+            tensors[f"blocks.{head}.layers.0.{rest[-1]}"] = tensor
+        else:
+            tensors[f"lm_heads.{head}.weight"] = tensor
+    return save(folder, {"medusa_fc_bias": True}, tensors)
+
+
+def _noise(seed: int) -> Any:
+    generator = torch.Generator().manual_seed(seed)
+    return lambda *shape: 0.02 * torch.randn(shape, generator=generator)
+
+
+def _random_layer(prefix: str, width: int, noise: Any) -> Tensors:
+    shapes = {
+        "self_attn.q_proj": (HEADS * HEAD_SIZE, width),
+        "self_attn.k_proj": (KV_HEADS * HEAD_SIZE, width),
+        "self_attn.v_proj": (KV_HEADS * HEAD_SIZE, width),
+        "self_attn.o_proj": (HIDDEN, HEADS * HEAD_SIZE),
+        "mlp.gate_proj": (FEED_FORWARD, HIDDEN),
+        "mlp.up_proj": (FEED_FORWARD, HIDDEN),
+        "mlp.down_proj": (HIDDEN, FEED_FORWARD),
+    }
+    tensors = {f"{prefix}{name}.weight": noise(*shape) for name, shape in shapes.items()}
+    tensors[f"{prefix}post_attention_layernorm.weight"] = torch.ones(HIDDEN)
+    return tensors
+
+
+def _random_eagle3(prefix: str) -> Tensors:
+    noise = _noise(13)
+    ids = torch.arange(DRAFT_VOCABULARY)
+    offsets = torch.where(ids < 100, 0, 64)
+    kept = torch.zeros(VOCABULARY, dtype=torch.bool)
+    kept[ids + offsets] = True
+    return {
+        "fc.weight": noise(HIDDEN, 3 * HIDDEN),
+        **_random_layer(prefix, 2 * HIDDEN, noise),
+        f"{prefix}input_layernorm.weight": torch.ones(HIDDEN),
+        f"{prefix}hidden_norm.weight": torch.ones(HIDDEN),
+        "norm.weight": torch.ones(HIDDEN),
+        "lm_head.weight": noise(DRAFT_VOCABULARY, HIDDEN),
+        "d2t": offsets,
+        "t2d": kept,
+    }
+
+
+# Family C: weights in closed form.
+
+
+def cycle_target() -> Matrix:
+    """Probability near 1 for the next token of `CYCLE`, a little for each other one."""
+    matrix = cycle_matrix(CYCLE) + 1e-4
+    normalised: Matrix = matrix / matrix.sum(axis=1, keepdims=True)
+    return normalised
+
+
+def save_cycle_target(folder: Path) -> Path:
+    return save_markov(folder, cycle_target(), layers=8)
+
+
+def after(token: int) -> int:
+    return CYCLE[(CYCLE.index(token) + 1) % len(CYCLE)]
+
+
+def spoiled_tokens(share: float) -> frozenset[int]:
+    """A share of the tokens, chosen at random: taken evenly they would lock to the step length."""
+    return frozenset(np.random.default_rng(2).permutation(len(CYCLE))[: round(share * len(CYCLE))].tolist())
+
+
+def accepted_by_arithmetic(first: int, length: int, depth: int, spoiled: Collection[int]) -> list[list[int]]:
+    """Drafted and accepted at each position, when a draft is wrong exactly after a ``spoiled`` token.
+
+    ``first`` is the token from the prompt's pass; ``length`` tokens are generated, that one included.
+    """
+    drafted, accepted = [0] * depth, [0] * depth
+    token, done = first, 1
+    while done < length:
+        room = min(depth, length - done - 1)
+        right = 0
+        while right < room and token not in spoiled:
+            token, right = after(token), right + 1
+        for position in range(room):
+            drafted[position] += 1
+            accepted[position] += position < right
+        # The target's own token follows the accepted ones.
+        token, done = after(token), done + right + 1
+    return [drafted, accepted]
+
+
+def save_constructed_eagle(folder: Path, matrix: Matrix, spoiled: Collection[int] = ()) -> Path:
+    """An EAGLE-1 head whose distribution is the target's; after a spoiled token it is another row's."""
+    size = len(matrix)
+    wrong = (np.arange(size) + 1) % size
+    look_up = torch.zeros(size, size)
+    for token in range(size):
+        look_up[wrong[token] if token in spoiled else token, token] = 1.0
+    fc = torch.cat([look_up / (1 / size + EPS) ** 0.5, torch.zeros(size, size)], dim=1)
+    tensors = {"fc.weight": fc, **_silent_layer("layers.0.", size, size)}
+    return save(folder, {**_small_config(size), "bias": False}, tensors)
+
+
+def save_constructed_eagle3(folder: Path, spoiled: Collection[int] = (), *, halved: bool = False) -> Path:
+    """An EAGLE-3 head that walks along `CYCLE`; ``halved``: it knows the even tokens only, through d2t."""
+    size = len(CYCLE)
+    honest, walk = torch.zeros(size, size), torch.zeros(size, size)
+    for token in range(size):
+        honest[after(token), token] = 1.0
+        walk[after(after(token)) if token in spoiled else after(token), token] = 1.0
+    scale = torch.tensor((1 / size + EPS) ** -0.5)
+    layer = _silent_layer("midlayer.", size, 2 * size)
+    layer["midlayer.mlp.gate_proj.weight"] = torch.eye(size)
+    layer["midlayer.mlp.up_proj.weight"] = torch.eye(size)
+    layer["midlayer.mlp.down_proj.weight"] = (walk - torch.eye(size)) / (
+        scale * torch.nn.functional.silu(scale)
+    )
+    tensors = {
+        **layer,
+        "fc.weight": torch.cat([honest, torch.zeros(size, 2 * size)], dim=1),
+        "midlayer.input_layernorm.weight": torch.ones(size),
+        "midlayer.hidden_norm.weight": torch.ones(size),
+        "norm.weight": torch.ones(size),
+        "lm_head.weight": torch.eye(size),
+    }
+    config = {**_small_config(size), "draft_vocab_size": size}
+    if halved:
+        even = torch.arange(0, size, 2)
+        tensors |= {"lm_head.weight": torch.eye(size)[even], "d2t": even - torch.arange(size // 2)}
+        config["draft_vocab_size"] = size // 2
+    return save(folder, config, tensors)
+
+
+def save_constructed_medusa(folder: Path, matrix: Matrix, *, heads: int = 4) -> Path:
+    """Head k, counted from 1, looks up where the matrix leads in k + 1 steps."""
+    size = len(matrix)
+    tensors = {}
+    for head in range(heads):
+        further = np.log(np.linalg.matrix_power(matrix, head + 2)).T
+        tensors[f"{head}.0.linear.weight"] = torch.zeros(size, size)
+        tensors[f"{head}.0.linear.bias"] = torch.zeros(size)
+        tensors[f"{head}.1.weight"] = torch.from_numpy(further * (1 / size + EPS) ** 0.5).float()
+    return save(folder, {"medusa_num_heads": heads, "medusa_num_layers": 1}, tensors)
+
+
+def _small_config(size: int) -> dict[str, Any]:
+    return {
+        **LAYER_CONFIG,
+        "hidden_size": size,
+        "vocab_size": size,
+        "intermediate_size": size,
+        "num_attention_heads": 2,
+        "num_key_value_heads": 1,
+        "head_dim": 8,
+    }
+
+
+def _silent_layer(prefix: str, size: int, width: int) -> Tensors:
+    """A layer that adds nothing to what goes through it."""
+    shapes = {
+        "self_attn.q_proj": (16, width),
+        "self_attn.k_proj": (8, width),
+        "self_attn.v_proj": (8, width),
+        "self_attn.o_proj": (size, 16),
+        "mlp.gate_proj": (size, size),
+        "mlp.up_proj": (size, size),
+        "mlp.down_proj": (size, size),
+    }
+    tensors = {f"{prefix}{name}.weight": torch.zeros(shape) for name, shape in shapes.items()}
+    tensors[f"{prefix}post_attention_layernorm.weight"] = torch.ones(size)
+    return tensors

@@ -1,0 +1,388 @@
+"""Every proposer drafts what its checkpoint means, and none of them changes a text.
+
+Acceptance is compared with what the checkpoints' algebra says (checkpoints.md, section 6), never with a run
+of the engine: an exchanged input, a state that was normed once too often or a head that is off by one
+brings it from 1 to near 0.
+"""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from specfleet_engine.proposers.proposer import Proposer
+from tests.integration.engine.checkpoints import VOCABULARY, save_markov, transition_matrix
+from tests.integration.engine.driving import Run, drive, greedy
+from tests.integration.engine.proposer_checkpoints import (
+    CYCLE,
+    accepted_by_arithmetic,
+    after,
+    cycle_target,
+    in_blocks,
+    save_constructed_eagle,
+    save_constructed_eagle3,
+    save_constructed_medusa,
+    save_cycle_target,
+    save_draft_model,
+    save_random_eagle,
+    save_random_eagle3,
+    save_random_eagle3_speculators,
+    save_random_medusa,
+    spoiled_tokens,
+)
+from transformers import AutoModelForCausalLM
+
+from specfleet_engine.cache import slots_for
+from specfleet_engine.core import EngineCore
+from specfleet_engine.load import load_model, load_tokenizer
+from specfleet_engine.proposers.chain import CATCH_UP_TOKENS_PER_STEP, NEAR, ChainProposer
+from specfleet_engine.proposers.choose import load_proposer
+from specfleet_engine.proposers.eagle import read_eagle
+from specfleet_engine.proposers.eagle3_folder import read_eagle3
+from specfleet_engine.proposers.folder import open_folder
+from specfleet_engine.proposers.formats import format_of
+from specfleet_engine.proposers.medusa import read_medusa
+from specfleet_engine.proposers.networks import EagleNetwork, ModelNetwork
+from specfleet_serving.core import Request
+
+LENGTH = 40
+
+
+def prompt(seed: int, tokens: int) -> tuple[int, ...]:
+    return tuple(np.random.default_rng(seed).integers(3, VOCABULARY, size=tokens).tolist())
+
+
+PROMPTS = tuple(prompt(seed, 5 + 7 * seed) for seed in range(8))
+
+
+def requests(count: int) -> list[Request]:
+    return [greedy(f"r{number}", PROMPTS[number], LENGTH) for number in range(count)]
+
+
+def a_core(target: Path, proposer: Path | None, method: str, **settings: int) -> EngineCore:
+    limits = {"max_model_len": 512, "max_num_seqs": 8, "max_depth": 5, "kv_cache_mib": 64, **settings}
+    model = load_model(target, torch.float32, limits["max_model_len"])
+    drafting: Proposer | None = None
+    if proposer:
+        drafting = load_proposer(method, proposer, model, load_tokenizer(target, model))
+    return EngineCore(model, drafting, **limits)
+
+
+@pytest.fixture(scope="module")
+def folders(llama: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[str, Path]]:
+    """Proposers of family A, and the target as its own draft model."""
+    place = tmp_path_factory.mktemp("proposers")
+    medusa = save_random_medusa(place / "medusa")
+    return {
+        "itself": ("draftModel", llama),
+        "draft-model": ("draftModel", save_draft_model(place / "draft")),
+        "eagle": ("eagle", save_random_eagle(place / "eagle")),
+        "eagle3": ("eagle3", save_random_eagle3(place / "eagle3")),
+        "eagle3-speculators": ("eagle3", save_random_eagle3_speculators(place / "speculators")),
+        "medusa": ("medusa", medusa),
+        "medusa-in-blocks": ("medusa", in_blocks(medusa, place / "blocks")),
+    }
+
+
+NAMES = ("itself", "draft-model", "eagle", "eagle3", "eagle3-speculators", "medusa", "medusa-in-blocks")
+
+
+@pytest.fixture(scope="module")
+def plain(llama: Path) -> Run:
+    """Without a proposer; test_greedy_text compares this with transformers."""
+    return drive(a_core(llama, None, "none"), requests(8), 0)
+
+
+def some(plain: Run, count: int) -> dict[str, list[int]]:
+    return {f"r{number}": plain.texts[f"r{number}"] for number in range(count)}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_no_proposer_changes_a_text_at_any_depth(
+    llama: Path, folders: dict[str, tuple[str, Path]], plain: Run, name: str
+) -> None:
+    method, folder = folders[name]
+    core = a_core(llama, folder, method)
+
+    for count in (1, 8):
+        for depth in range(6):
+            run = drive(core, requests(count), depth)
+            assert run.texts == some(plain, count)
+            assert (run.drafted > 0) == (depth > 0)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_no_proposer_changes_a_text_while_the_depth_changes(
+    llama: Path, folders: dict[str, tuple[str, Path]], plain: Run, name: str
+) -> None:
+    method, folder = folders[name]
+
+    run = drive(a_core(llama, folder, method), requests(8), lambda number: (3, 0, 5, 1, 0, 0, 2)[number % 7])
+
+    assert run.texts == plain.texts
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_no_proposer_changes_a_text_when_requests_lose_their_blocks(
+    llama: Path, folders: dict[str, tuple[str, Path]], plain: Run, name: str
+) -> None:
+    method, folder = folders[name]
+    core = a_core(llama, folder, method, max_model_len=96, kv_cache_mib=2)
+
+    # With less than 2 MiB for 8 requests of up to 94 tokens somebody has to wait.
+    run = drive(core, [*requests(8)], 4)
+
+    assert core.limits.kv_tokens < sum(len(tokens) + LENGTH for tokens in PROMPTS)
+    assert run.preempted > 0
+    assert run.texts == plain.texts
+    assert core.load().kv_usage == 0.0
+
+
+def test_the_target_as_its_own_draft_model_is_always_right(llama: Path) -> None:
+    for depth in range(1, 6):
+        run = drive(a_core(llama, llama, "draftModel"), requests(8), depth)
+
+        assert run.accepted == run.drafted > 0
+
+
+def test_the_target_as_its_own_draft_model_stays_right_when_the_depth_changes(llama: Path) -> None:
+    core = a_core(llama, llama, "draftModel")
+
+    run = drive(core, requests(8), lambda number: (3, 0, 5, 1, 0, 0, 2)[number % 7])
+
+    assert run.accepted == run.drafted > 0
+
+
+@pytest.mark.parametrize("name", ["eagle", "eagle3", "eagle3-speculators", "medusa"])
+def test_a_random_head_is_nearly_always_wrong(
+    llama: Path, folders: dict[str, tuple[str, Path]], name: str
+) -> None:
+    method, folder = folders[name]
+
+    run = drive(a_core(llama, folder, method), requests(8), 3)
+
+    # By chance 1 in 384; a text that repeats one token makes some heads right now and then.
+    assert run.accepted < 0.1 * run.drafted
+
+
+# Constructed heads, over a target whose text is a cycle.
+
+
+@pytest.fixture(scope="module")
+def cycle(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return save_cycle_target(tmp_path_factory.mktemp("cycle"))
+
+
+def a_constructed_core(target: Path, method: str, folder: Path, depth: int = 4) -> EngineCore:
+    model = load_model(target, torch.float32)
+    proposer: Proposer
+    if method == "draftModel":
+        proposer = ChainProposer(ModelNetwork(load_model(folder, torch.float32), model.vocabulary_size))
+    else:
+        head = open_folder(folder, allow_pickle=False)
+        form = format_of(head)
+        if method == "medusa":
+            proposer = read_medusa(head, form, model)
+        else:
+            network = read_eagle(head, model) if method == "eagle" else read_eagle3(head, form, model)
+            proposer = ChainProposer(EagleNetwork(method, network, model.dtype, model.device))
+    return EngineCore(model, proposer, max_model_len=120, max_num_seqs=64, max_depth=depth, kv_cache_mib=64)
+
+
+def cycle_requests(length: int) -> list[Request]:
+    """One that begins at each token of the cycle."""
+    return [greedy(str(token), (token, after(token)), length) for token in CYCLE]
+
+
+@pytest.mark.parametrize("method", ["eagle", "eagle3", "medusa"])
+def test_an_intact_constructed_head_is_always_right(cycle: Path, tmp_path: Path, method: str) -> None:
+    folder = {
+        "eagle": lambda: save_constructed_eagle(tmp_path, cycle_target()),
+        "eagle3": lambda: save_constructed_eagle3(tmp_path),
+        "medusa": lambda: save_constructed_medusa(tmp_path, cycle_target()),
+    }[method]()
+
+    run = drive(a_constructed_core(cycle, method, folder), cycle_requests(60), 4)
+
+    assert run.accepted == run.drafted > 64 * 40
+
+
+@pytest.mark.parametrize("method", ["eagle", "eagle3"])
+def test_a_spoiled_head_is_wrong_exactly_where_it_was_spoiled(
+    cycle: Path, tmp_path: Path, method: str
+) -> None:
+    spoiled = spoiled_tokens(0.25)
+    folder = (
+        save_constructed_eagle(tmp_path, cycle_target(), spoiled)
+        if method == "eagle"
+        else save_constructed_eagle3(tmp_path, spoiled)
+    )
+
+    run = drive(a_constructed_core(cycle, method, folder), cycle_requests(60), 4)
+
+    wanted = np.sum([accepted_by_arithmetic(after(after(token)), 60, 4, spoiled) for token in CYCLE], axis=0)
+    assert per_position(run, 4) == wanted.tolist()
+    # Near (1 - s)^i, as the design says of a random quarter.
+    assert np.allclose(wanted[1] / wanted[0], 0.75 ** np.arange(1, 5), atol=0.1)
+
+
+def per_position(run: Run, depth: int) -> list[list[int]]:
+    """Drafted and accepted at each position, of all requests together."""
+    sequences = [sequence for step in run.steps for sequence in step.sequences]
+    return [
+        [sum(getattr(sequence, what) > place for sequence in sequences) for place in range(depth)]
+        for what in ("drafted", "accepted")
+    ]
+
+
+def test_a_reduced_vocabulary_is_right_on_what_it_holds_and_wrong_on_the_rest(
+    cycle: Path, tmp_path: Path
+) -> None:
+    folder = save_constructed_eagle3(tmp_path, halved=True)
+
+    run = drive(a_constructed_core(cycle, "eagle3", folder, depth=1), cycle_requests(60), 1)
+
+    outcomes: dict[bool, set[int]] = {True: set(), False: set()}
+    for step in run.steps:
+        for sequence in step.sequences:
+            if sequence.drafted:
+                outcomes[sequence.tokens[0] % 2 == 0].add(sequence.accepted)
+    assert outcomes == {True: {1}, False: {0}}
+
+
+def test_medusa_drafts_no_further_than_it_has_heads(cycle: Path, tmp_path: Path) -> None:
+    folder = save_constructed_medusa(tmp_path, cycle_target(), heads=2)
+
+    run = drive(a_constructed_core(cycle, "medusa", folder), cycle_requests(20), 4)
+
+    assert max(sequence.drafted for step in run.steps for sequence in step.sequences) == 2
+    assert run.accepted == run.drafted
+
+
+def test_a_greedy_draft_model_is_right_as_often_as_the_matrices_agree(tmp_path: Path) -> None:
+    ours, theirs = transition_matrix(64, seed=1), transition_matrix(64, seed=2)
+    agree = transition_matrix(64, seed=1)
+    half = np.arange(64) % 2 == 0
+    agree[half] = theirs[half]
+    target, draft = save_markov(tmp_path / "target", ours), save_markov(tmp_path / "draft", agree)
+    right = (ours.argmax(axis=1) == agree.argmax(axis=1)).tolist()
+
+    run = drive(a_constructed_core(target, "draftModel", draft, depth=1), cycle_requests(30), 1)
+
+    texts = {name: [after(int(name)), *text] for name, text in run.texts.items()}
+    places = dict.fromkeys(texts, 1)
+    for step in run.steps:
+        for sequence in step.sequences:
+            if sequence.drafted:
+                last = texts[sequence.request_id][places[sequence.request_id]]
+                assert sequence.accepted == right[last]
+            if not sequence.first:
+                places[sequence.request_id] += len(sequence.tokens)
+    assert 0 < run.accepted < run.drafted
+
+
+# State: what a proposer knows after depth 0, after a long prompt, and after its own end.
+
+
+def test_drafting_goes_on_rightly_after_a_long_time_at_depth_0(cycle: Path, tmp_path: Path) -> None:
+    folder = save_constructed_eagle(tmp_path, cycle_target())
+
+    run = drive(
+        a_constructed_core(cycle, "eagle", folder),
+        [greedy("r", CYCLE[:3], 100)],
+        lambda number: 0 if 5 <= number < 15 + NEAR else 4,
+    )
+
+    assert run.accepted == run.drafted > 0
+    # A request that is further behind than `NEAR` first reads what it missed.
+    assert [step.sequences[0].drafted for step in run.steps[15 + NEAR :]][:2] == [4, 4]
+
+
+def test_a_draft_model_that_missed_a_long_text_catches_up_in_bounded_pieces(llama: Path) -> None:
+    behind = 2 * CATCH_UP_TOKENS_PER_STEP + 20
+    core = a_core(llama, llama, "draftModel", max_model_len=1024)
+    core.add(greedy("r", prompt(1, behind), 60))
+    while not core.load().decoding:
+        core.step(0)
+
+    drafted = []
+    while len(drafted) < 8 and (step := core.step(3)):
+        drafted.append(step.sequences[0].drafted)
+        assert step.sequences[0].accepted == step.sequences[0].drafted
+
+    # Each step reads one piece, and one more when it observes what the target did.
+    assert drafted[0] == 0
+    assert drafted[2:] == [3] * 6
+
+
+def test_a_long_prompt_is_read_along_so_that_the_first_decode_step_drafts(llama: Path) -> None:
+    core = a_core(llama, llama, "draftModel", max_model_len=1024)
+    core.add(greedy("r", prompt(1, 600), 20))
+    while not core.load().decoding:
+        core.step(3)
+
+    step = core.step(3)
+
+    assert step is not None
+    assert (step.sequences[0].drafted, step.sequences[0].accepted) == (3, 3)
+
+
+def test_a_draft_model_drafts_nothing_beyond_its_own_positions(
+    llama: Path, tmp_path: Path, plain: Run
+) -> None:
+    short = save_draft_model(tmp_path, max_position_embeddings=48)
+    core = a_core(llama, short, "draftModel")
+
+    run = drive(core, requests(8), 3)
+
+    assert run.texts == plain.texts
+    length = {request.id: len(request.prompt) for request in requests(8)}
+    for step in run.steps:
+        for sequence in step.sequences:
+            # The last draft was guessed after reading position 47 at most.
+            assert length[sequence.request_id] + sequence.drafted <= 48 + 1 or not sequence.drafted
+            length[sequence.request_id] += len(sequence.tokens)
+    assert run.drafted > 0
+
+
+def test_a_name_that_is_used_again_begins_anew(llama: Path) -> None:
+    core = a_core(llama, llama, "draftModel")
+    drive(core, [greedy("same", PROMPTS[5], 30)], 4)
+
+    run = drive(core, [greedy("same", PROMPTS[2], 30)], 4)
+
+    assert run.accepted == run.drafted > 0
+
+
+def test_the_features_of_eagle3_are_the_hidden_states_of_transformers(
+    llama: Path, folders: dict[str, tuple[str, Path]]
+) -> None:
+    core = a_core(llama, folders["eagle3"][1], "eagle3")
+    reference = AutoModelForCausalLM.from_pretrained(llama, dtype=torch.float32)
+    core.add(greedy("r", PROMPTS[4], 10))
+    core.step(3)
+
+    sequence = core._sequences["r"]
+    slots = torch.from_numpy(slots_for(sequence.blocks, 0, len(PROMPTS[4])))
+    features = core._features.read(slots)
+
+    with torch.inference_mode():
+        states = reference(torch.tensor([PROMPTS[4]]), output_hidden_states=True).hidden_states
+    # 8 layers: (2, 8 // 2, 8 - 3), joined in this order.
+    wanted = torch.cat([states[2][0], states[4][0], states[5][0]], dim=-1)
+    assert torch.allclose(features, wanted, atol=1e-5)
+
+
+def test_the_memory_of_the_proposer_counts_into_the_budget(
+    llama: Path, folders: dict[str, tuple[str, Path]]
+) -> None:
+    def tokens(name: str | None) -> int:
+        method, folder = folders[name] if name else ("none", None)
+        return a_core(llama, folder, method, max_num_seqs=64, kv_cache_mib=4).limits.kv_tokens
+
+    # fp32: 4,096 B a token for the 8 layers of 2 x 2 x 32 of the target. The small model has 1 layer: 512 B;
+    # EAGLE one layer and one state of 128; EAGLE-3 one layer and three states; Medusa one state.
+    more = {None: 0, "draft-model": 512, "eagle": 512 + 512, "eagle3": 512 + 3 * 512, "medusa": 512}
+    assert {name: tokens(name) for name in more} == {
+        name: (4 << 20) // (16 * (4096 + extra)) * 16 for name, extra in more.items()
+    }
