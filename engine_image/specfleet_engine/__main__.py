@@ -20,6 +20,7 @@ from specfleet_engine.errors import EngineError
 from specfleet_engine.forward import TargetModel
 from specfleet_engine.load import load_model, load_tokenizer
 from specfleet_engine.proposers import Proposer
+from specfleet_engine.proposers.choose import METHODS, load_proposer
 from specfleet_engine.proposers.ngram import NgramProposer
 from specfleet_engine.tokenizer import EngineTokenizer
 from specfleet_serving.arguments import add_common_arguments, settings_from, whole
@@ -37,6 +38,7 @@ def main(arguments: list[str] | None = None, termination_log: Path = TERMINATION
     parser = _parser()
     options = parser.parse_args(arguments)
     settings = settings_from(parser, options)
+    _check_proposer(parser, options)
     # Whoever sets OMP_NUM_THREADS knows better; torch has read it already.
     if "OMP_NUM_THREADS" not in os.environ:
         torch.set_num_threads(usable_cores())
@@ -57,37 +59,64 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--model", type=Path, required=True, help="folder with config.json and safetensors")
     parser.add_argument("--dtype", choices=DTYPES, default="bfloat16", help="type of weights and KV cache")
     parser.add_argument("--kv-cache-mib", type=whole(1), default=1024, help="memory for the KV cache, in MiB")
-    add_common_arguments(parser)
+    parser.add_argument("--proposer", type=Path, help=f"folder of the proposer, for {', '.join(METHODS)}")
+    parser.add_argument(
+        "--allow-pickle",
+        action="store_true",
+        help="read a proposer that has no safetensors from *.bin or *.pt, with weights_only",
+    )
+    add_common_arguments(parser, methods=("ngram", *METHODS, "none"))
     return parser
+
+
+def _check_proposer(parser: argparse.ArgumentParser, options: argparse.Namespace) -> None:
+    """End the program with a message if method and folder contradict each other."""
+    if options.method in METHODS and options.proposer is None:
+        parser.error(f"--method {options.method} needs --proposer")
+    if options.method not in METHODS and options.proposer is not None:
+        parser.error(f"--proposer is for {', '.join(METHODS)}, not for --method {options.method}")
 
 
 def _load(options: argparse.Namespace) -> tuple[EngineCore, EngineTokenizer]:
     begin = time.monotonic()
     model = load_model(options.model, DTYPES[options.dtype], options.max_model_len)
     tokenizer = load_tokenizer(options.model, model)
+    proposer = _proposer(options, model, tokenizer)
     core = EngineCore(
         model,
-        _proposer(options),
+        proposer,
         max_model_len=options.max_model_len,
         max_num_seqs=options.max_num_seqs,
         max_depth=options.max_depth,
         kv_cache_mib=options.kv_cache_mib,
     )
-    _report(options, model, core, time.monotonic() - begin)
+    _report(options, model, proposer, core, time.monotonic() - begin)
     return core, tokenizer
 
 
-def _proposer(options: argparse.Namespace) -> Proposer | None:
+def _proposer(options: argparse.Namespace, model: TargetModel, tokenizer: EngineTokenizer) -> Proposer | None:
     if options.method == "none":
         return None
+    if options.method in METHODS:
+        return load_proposer(
+            options.method, options.proposer, model, tokenizer, allow_pickle=options.allow_pickle
+        )
     return NgramProposer(options.ngram_min_match, options.ngram_max_match)
 
 
-def _report(options: argparse.Namespace, model: TargetModel, core: EngineCore, seconds: float) -> None:
+def _report(
+    options: argparse.Namespace,
+    model: TargetModel,
+    proposer: Proposer | None,
+    core: EngineCore,
+    seconds: float,
+) -> None:
     limits = core.limits
+    kv_bytes = model.kv_bytes_per_token + model.feature_bytes_per_token
+    kv_bytes += proposer.bytes_per_token if proposer else 0
     logger.info(
         "loaded model=%s seconds=%.1f weights_mib=%d dtype=%s kernel=%s threads=%d kv_blocks=%d kv_tokens=%d "
-        "kv_mib=%d method=%s max_depth=%d max_model_len=%d max_num_seqs=%d",
+        "kv_mib=%d method=%s proposer=%s proposer_mib=%d max_depth=%d max_model_len=%d max_num_seqs=%d",
         options.model,
         seconds,
         model.weight_bytes >> 20,
@@ -96,8 +125,10 @@ def _report(options: argparse.Namespace, model: TargetModel, core: EngineCore, s
         torch.get_num_threads(),
         limits.kv_tokens // limits.kv_block_size,
         limits.kv_tokens,
-        limits.kv_tokens * model.kv_bytes_per_token >> 20,
+        limits.kv_tokens * kv_bytes >> 20,
         limits.method,
+        options.proposer,
+        proposer.weight_bytes >> 20 if proposer else 0,
         limits.max_depth,
         limits.max_model_len,
         limits.max_num_seqs,

@@ -41,6 +41,7 @@ class TargetModel:
         self._body: Any = model.base_model
         self._embedding: Callable[..., torch.Tensor] = model.get_input_embeddings()
         self._head: Callable[..., torch.Tensor] = model.get_output_embeddings()  # type: ignore[no-untyped-call]
+        self.architecture: str = config.architectures[0]
         self.layers: int = config.num_hidden_layers
         self.kv_heads: int = config.num_key_value_heads
         self.head_size: int = (

@@ -47,8 +47,10 @@ def positive(text: str) -> float:
     return value
 
 
-def add_common_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the flags of design/contracts.md that do not depend on the engine."""
+def add_common_arguments(
+    parser: argparse.ArgumentParser, methods: tuple[str, ...] = ("ngram", "none")
+) -> None:
+    """Add the flags of design/contracts.md that do not depend on the engine, which drafts by ``methods``."""
     add = parser.add_argument
     add("--served-model-name", required=True, help="name that requests must give as model")
     add("--host", default=Settings.host, help="address to listen on")
@@ -58,7 +60,7 @@ def add_common_arguments(parser: argparse.ArgumentParser) -> None:
         "--initial-depth", type=whole(0, LARGEST_DEPTH), default=0, help="depth until a schedule file is read"
     )
     add("--max-depth", type=whole(0, LARGEST_DEPTH), default=0, help="deepest that a schedule may ask for")
-    add("--method", choices=("ngram", "none"), default="none", help="proposer; none needs --max-depth 0")
+    add("--method", choices=methods, default="none", help="proposer; none needs --max-depth 0")
     add("--ngram-min-match", type=whole(1), default=2, help="shortest match that makes a draft")
     add("--ngram-max-match", type=whole(1), default=5, help="longest match that is looked for")
     add("--max-model-len", type=whole(16), default=4096, help="tokens of prompt and answer together")
@@ -98,7 +100,7 @@ def add_common_arguments(parser: argparse.ArgumentParser) -> None:
 def settings_from(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> Settings:
     """Keep the serving side's flags. Flags that contradict each other end the program with a message."""
     if arguments.method == "none" and arguments.max_depth > 0:
-        parser.error(f"--max-depth {arguments.max_depth} needs a proposer: --method ngram, or --max-depth 0")
+        parser.error(f"--max-depth {arguments.max_depth} needs a proposer: give --method, or --max-depth 0")
     if arguments.initial_depth > arguments.max_depth:
         parser.error(f"--initial-depth {arguments.initial_depth} is above --max-depth {arguments.max_depth}")
     if arguments.ngram_min_match > arguments.ngram_max_match:

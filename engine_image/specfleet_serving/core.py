@@ -122,7 +122,7 @@ class Limits:
     max_model_len: int
     max_num_seqs: int
     max_depth: int
-    method: str  # "ngram" or "none"
+    method: str  # the proposer's name in the operator's words: ngram, draftModel, ..., none
     kv_tokens: int
     kv_block_size: int
     unsupported: frozenset[str] = frozenset()

@@ -14,10 +14,10 @@ from typing import Protocol
 
 import numpy as np
 import torch
-from specfleet_engine.proposers.proposer import Draft, Needs
 
 from specfleet_engine.batch import Rows
 from specfleet_engine.cache import FeatureCache
+from specfleet_engine.proposers.proposer import Draft, Needs
 from specfleet_engine.sequence import Sequence, Tokens
 
 __all__ = ["ChainProposer", "Guess", "Network"]
@@ -44,22 +44,33 @@ class Guess:
 class Network(Protocol):
     """A draft model or an EAGLE head, over a KV cache of its own."""
 
-    method: str
-    needs: Needs
-    weight_bytes: int
-    bytes_per_token: int
+    @property
+    def method(self) -> str: ...
 
-    first: int
-    """The first token of a sequence that it reads: 1 if it needs the target's state before each token."""
+    @property
+    def needs(self) -> Needs: ...
 
-    reach: int | None
-    """How many tokens it can read, None if as many as the target."""
+    @property
+    def weight_bytes(self) -> int: ...
 
-    keeps_drafts: bool
-    """Whether the KV of an accepted draft is what reading it as a verified token would give."""
+    @property
+    def bytes_per_token(self) -> int: ...
 
-    ids: torch.Tensor | None
-    """The target's token for each of its logits; None if they are the target's own tokens."""
+    @property
+    def first(self) -> int:
+        """The first token of a sequence that it reads: 1 if it needs the target's state before each."""
+
+    @property
+    def reach(self) -> int | None:
+        """How many tokens it can read, None if as many as the target."""
+
+    @property
+    def keeps_drafts(self) -> bool:
+        """Whether the KV of an accepted draft is what reading it as a verified token would give."""
+
+    @property
+    def ids(self) -> torch.Tensor | None:
+        """The target's token for each of its logits; None if they are the target's own tokens."""
 
     def prepare(self, blocks: int, features: FeatureCache | None) -> None: ...
 

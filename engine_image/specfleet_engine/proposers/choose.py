@@ -14,13 +14,16 @@ from specfleet_engine.proposers.medusa import MedusaProposer, read_medusa
 from specfleet_engine.proposers.networks import EagleNetwork, ModelNetwork
 from specfleet_engine.tokenizer import EngineTokenizer
 
-__all__ = ["load_proposer"]
+__all__ = ["METHODS", "load_proposer"]
+
+# Those that need a folder; n-gram look-up needs none.
+METHODS = ("draftModel", "eagle", "eagle3", "medusa")
 
 
 def load_proposer(
     method: str, path: Path, target: TargetModel, tokenizer: EngineTokenizer, *, allow_pickle: bool = False
 ) -> ChainProposer | MedusaProposer:
-    """Read the proposer in ``path`` for draftModel, eagle, eagle3 or medusa. Raises ProposerRefused.
+    """Read the proposer in ``path`` for one of `METHODS`. Raises ProposerRefused.
 
     ``tokenizer`` is the target's. Heads are checked by their sizes, a draft model by its tokenizer.
     """

@@ -7,12 +7,12 @@ layer that has no norm before its attention, and lets the target's own head judg
 
 import torch
 import torch.nn.functional as F  # noqa: N812  the name that torch's own documentation uses
-from specfleet_engine.proposers.proposer import Needs
 
 from specfleet_engine.batch import Batch
 from specfleet_engine.errors import ProposerRefused
 from specfleet_engine.proposers.folder import Folder
 from specfleet_engine.proposers.layer import Layer, LayerSizes, layer_tensors, sizes_from
+from specfleet_engine.proposers.proposer import Needs
 from specfleet_engine.proposers.rotary import Rotary
 from specfleet_engine.proposers.target import Target, same_size, warn_of_a_foreign_table
 

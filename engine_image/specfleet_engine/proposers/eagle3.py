@@ -9,10 +9,10 @@ from dataclasses import dataclass
 
 import torch
 import torch.nn.functional as F  # noqa: N812  the name that torch's own documentation uses
-from specfleet_engine.proposers.proposer import Needs
 
 from specfleet_engine.batch import Batch
 from specfleet_engine.proposers.layer import Layer, LayerSizes, rms_norm
+from specfleet_engine.proposers.proposer import Needs
 from specfleet_engine.proposers.rotary import Rotary
 from specfleet_engine.proposers.target import Target
 

@@ -9,13 +9,13 @@ from dataclasses import replace
 from typing import Any
 
 import torch
-from specfleet_engine.proposers.proposer import Needs
 
 from specfleet_engine.errors import ProposerRefused
 from specfleet_engine.proposers.eagle3 import Eagle3Head, Norms
 from specfleet_engine.proposers.folder import Folder, Shape
 from specfleet_engine.proposers.formats import Format
 from specfleet_engine.proposers.layer import LayerSizes, layer_tensors, sizes_from
+from specfleet_engine.proposers.proposer import Needs
 from specfleet_engine.proposers.rotary import Rotary
 from specfleet_engine.proposers.target import Target, same_size, warn_of_a_foreign_table
 
@@ -134,7 +134,7 @@ def _check_vocabulary(folder: Folder, weights: dict[str, torch.Tensor], target: 
             f"d2t in {folder.path} leads outside the vocabulary of {target.vocabulary_size}: it must hold "
             f"offsets (target id - draft id), not ids"
         )
-    if len(ids.unique()) != len(ids):
+    if len(set(ids.tolist())) != len(ids):
         raise ProposerRefused(f"d2t in {folder.path} leads two draft tokens to the same target token")
     if "t2d" in weights:
         marked = torch.zeros(target.vocabulary_size, dtype=torch.bool, device=ids.device)

@@ -99,7 +99,7 @@ class Layer:
     def attention(self, states: torch.Tensor, positions: torch.Tensor, batch: Batch) -> torch.Tensor:
         """Let ``states`` [rows, width] at ``positions`` see their sequences; writes their KV."""
         query, key, value = (
-            self._project(f"self_attn.{part}_proj", states).unflatten(-1, (-1, self._sizes.head_size))
+            self._project(f"self_attn.{part}_proj", states).view(len(states), -1, self._sizes.head_size)
             for part in "qkv"
         )
         query, key = self._rotary.turn(positions, query, key)

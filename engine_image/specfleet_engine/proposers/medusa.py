@@ -13,11 +13,11 @@ from itertools import count
 import numpy as np
 import torch
 import torch.nn.functional as F  # noqa: N812  the name that torch's own documentation uses
-from specfleet_engine.proposers.proposer import Draft, Needs
 
 from specfleet_engine.cache import FeatureCache, slots_for
 from specfleet_engine.proposers.folder import Folder, Shape
 from specfleet_engine.proposers.formats import Format
+from specfleet_engine.proposers.proposer import Draft, Needs
 from specfleet_engine.proposers.target import Target
 from specfleet_engine.sequence import Sequence
 

@@ -4,12 +4,12 @@ from typing import Protocol
 
 import numpy as np
 import torch
-from specfleet_engine.proposers.proposer import Needs
 
 from specfleet_engine.batch import Batch, Rows, build_batch
 from specfleet_engine.cache import FeatureCache, KVCache, slots_for
 from specfleet_engine.proposers.chain import Guess
 from specfleet_engine.proposers.layer import LayerSizes
+from specfleet_engine.proposers.proposer import Needs
 from specfleet_engine.sequence import Sequence
 
 __all__ = ["EagleNetwork", "Head", "Model", "ModelNetwork"]
@@ -68,10 +68,17 @@ class ModelNetwork:
 class Head(Protocol):
     """An EAGLE head's forward pass: `EagleHead` and `Eagle3Head`."""
 
-    needs: Needs
-    sizes: LayerSizes
-    weight_bytes: int
-    ids: torch.Tensor | None
+    @property
+    def needs(self) -> Needs: ...
+
+    @property
+    def sizes(self) -> LayerSizes: ...
+
+    @property
+    def weight_bytes(self) -> int: ...
+
+    @property
+    def ids(self) -> torch.Tensor | None: ...
 
     def enter(self, features: torch.Tensor) -> torch.Tensor:
         """From the target's features [rows, ...] to states [rows, H]."""

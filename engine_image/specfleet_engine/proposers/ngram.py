@@ -24,6 +24,7 @@ class NgramProposer:
     max_match: int
     method: ClassVar[str] = "ngram"
     needs: ClassVar[Needs] = Needs()
+    weight_bytes: ClassVar[int] = 0
     bytes_per_token: ClassVar[int] = 0
 
     def __post_init__(self) -> None:

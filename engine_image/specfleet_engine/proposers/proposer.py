@@ -59,6 +59,10 @@ class Proposer(Protocol):
     def needs(self) -> Needs: ...
 
     @property
+    def weight_bytes(self) -> int:
+        """Memory of its own weights."""
+
+    @property
     def bytes_per_token(self) -> int:
         """What `prepare` allocates for each slot of the KV cache, features apart."""
 

@@ -52,4 +52,5 @@ def _llama3(frequencies: torch.Tensor, settings: Mapping[str, Any]) -> torch.Ten
     low, high = settings["low_freq_factor"], settings["high_freq_factor"]
     waves = settings["original_max_position_embeddings"] * frequencies / (2 * math.pi)
     keep = ((waves - low) / (high - low)).clamp(0.0, 1.0)
-    return frequencies * (keep + (1.0 - keep) / settings["factor"])
+    slowed: torch.Tensor = frequencies * (keep + (1.0 - keep) / settings["factor"])
+    return slowed

@@ -74,7 +74,8 @@ def edit_tensors(folder: Path, **changes: torch.Tensor | None) -> None:
 
 def save_draft_model(folder: Path, **settings: Any) -> Path:
     """A small model with the target's tokenizer and nothing else of it."""
-    return save_random(folder, layers=1, seed=7, hidden_size=64, intermediate_size=128, **settings)
+    sizes = {"hidden_size": 64, "intermediate_size": 128, **settings}
+    return save_random(folder, layers=1, seed=7, **sizes)
 
 
 def save_random_eagle(folder: Path) -> Path:

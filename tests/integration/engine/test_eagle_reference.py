@@ -37,7 +37,6 @@ from specfleet_engine.load import load_model, load_tokenizer
 from specfleet_engine.proposers.choose import load_proposer
 from specfleet_engine.proposers.proposer import Draft, Proposer
 from specfleet_engine.sequence import Sequence
-from specfleet_serving.core import Request
 
 Tensors = dict[str, torch.Tensor]
 
@@ -144,7 +143,7 @@ class Watched:
 
     def __post_init__(self) -> None:
         self.method, self.needs = self.inner.method, self.inner.needs
-        self.bytes_per_token = self.inner.bytes_per_token
+        self.weight_bytes, self.bytes_per_token = self.inner.weight_bytes, self.inner.bytes_per_token
 
     def prepare(self, blocks: int, features: FeatureCache | None) -> None:
         self.inner.prepare(blocks, features)

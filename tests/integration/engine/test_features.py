@@ -20,6 +20,7 @@ class Wrong:
     """Drafts the same token for ever, and remembers how it was called."""
 
     method = "wrong"
+    weight_bytes = 0
     bytes_per_token = 0
 
     def __init__(self, needs: Needs) -> None:

@@ -1,0 +1,71 @@
+"""The flags that name a proposer, and what the engine says about it when it starts."""
+
+import logging
+import re
+from pathlib import Path
+
+import pytest
+from tests.integration.engine.proposer_checkpoints import edit_tensors, save_draft_model, save_random_eagle
+
+from specfleet_engine import __main__ as command
+from specfleet_engine.__main__ import main
+from specfleet_serving.arguments import Settings
+from specfleet_serving.core import Core
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (("--method", "eagle"), "--method eagle needs --proposer"),
+        (("--method", "ngram", "--proposer", "/head"), "--proposer is for .*, not for --method ngram"),
+        (("--proposer", "/head"), "--proposer is for .*, not for --method none"),
+        (("--method", "mtp"), "invalid choice: 'mtp'"),
+    ],
+)
+def test_flags_that_contradict_each_other_end_the_program(
+    capsys: pytest.CaptureFixture[str], flags: tuple[str, ...], message: str
+) -> None:
+    with pytest.raises(SystemExit):
+        main(["--model", "/model", "--served-model-name", "m", *flags])
+
+    assert re.search(message, capsys.readouterr().err)
+
+
+def test_a_proposer_that_is_refused_ends_the_program_with_the_reason(llama: Path, tmp_path: Path) -> None:
+    head, log = save_random_eagle(tmp_path / "head"), tmp_path / "termination-log"
+    log.touch()
+    edit_tensors(head, layers__0__mlp__up_proj__weight=None)
+    flags = ["--model", llama, "--served-model-name", "m", "--method", "eagle", "--proposer", head]
+
+    status = main([str(flag) for flag in [*flags, "--max-model-len", 128]], log)
+
+    assert status == 1
+    assert log.read_text() == (
+        f"specfleet_engine: the proposer in {head} is not what its config.json says: "
+        f"missing tensors: layers.0.mlp.up_proj.weight\n"
+    )
+
+
+def test_the_report_at_start_names_the_proposer_and_counts_its_memory(
+    llama: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    served: list[Core] = []
+
+    def instead(core: Core, _: object, __: Settings) -> int:
+        served.append(core)
+        return 0
+
+    monkeypatch.setattr(command, "serve", instead)
+    draft = save_draft_model(tmp_path, hidden_size=256, intermediate_size=1024)
+    flags = ["--model", llama, "--served-model-name", "m", "--method", "draftModel", "--proposer", draft]
+    flags += ["--dtype", "float32", "--max-model-len", 512, "--max-depth", 3, "--kv-cache-mib", 9]
+
+    with caplog.at_level(logging.INFO):
+        status = main([str(flag) for flag in flags])
+
+    assert status == 0
+    assert served[0].limits.method == "draftModel"
+    # Embedding and head 2 x 384 x 256, a layer of 256 x (2 x 128 + 2 x 64 + 3 x 1024), norms: 4.3 MB in fp32.
+    # The KV takes 4,096 + 512 B a token, so 9 MiB hold 128 blocks of 16.
+    assert f"method=draftModel proposer={draft} proposer_mib=4 " in caplog.text
+    assert "kv_blocks=128 kv_tokens=2048 kv_mib=9 " in caplog.text
