@@ -1,1 +1,1 @@
-"""`specfleet`, the command: operator, crds, status, explain."""
+"""`specfleet`, the command: operator, crds, validate."""
