@@ -19,6 +19,8 @@ from dev.demo.report import print_verdict, write_report
 from dev.demo.run import perform
 from rich.console import Console
 
+WIDTH = 120
+
 
 def main() -> int:
     """Read the command line, run, judge."""
@@ -33,7 +35,8 @@ def main() -> int:
         help="images to install, as dev/cluster writes them; the chart's defaults hold for what it lacks",
     )
     given = parser.parse_args()
-    console = Console()
+    # Without a terminal rich assumes 80 columns, which cuts figures off.
+    console = Console() if sys.stdout.isatty() else Console(width=WIDTH)
     started = time.monotonic()
     try:
         if given.judge:
