@@ -18,7 +18,7 @@ from specfleet_engine.core import EngineCore
 from specfleet_engine.cpu import usable_cores
 from specfleet_engine.errors import EngineError
 from specfleet_engine.forward import TargetModel
-from specfleet_engine.load import load_model, load_tokenizer
+from specfleet_engine.load import choose_device, load_model, load_tokenizer
 from specfleet_engine.proposers import Proposer
 from specfleet_engine.proposers.choose import METHODS, load_proposer
 from specfleet_engine.proposers.ngram import NgramProposer
@@ -58,6 +58,9 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="specfleet_engine", description="Serve a model speculatively.")
     parser.add_argument("--model", type=Path, required=True, help="folder with config.json and safetensors")
     parser.add_argument("--dtype", choices=DTYPES, default="bfloat16", help="type of weights and KV cache")
+    parser.add_argument(
+        "--device", choices=("auto", "cpu", "cuda"), default="auto", help="auto: a GPU if there is one"
+    )
     parser.add_argument("--kv-cache-mib", type=whole(1), default=1024, help="memory for the KV cache, in MiB")
     parser.add_argument("--proposer", type=Path, help=f"folder of the proposer, for {', '.join(METHODS)}")
     parser.add_argument(
@@ -79,7 +82,8 @@ def _check_proposer(parser: argparse.ArgumentParser, options: argparse.Namespace
 
 def _load(options: argparse.Namespace) -> tuple[EngineCore, EngineTokenizer]:
     begin = time.monotonic()
-    model = load_model(options.model, DTYPES[options.dtype], options.max_model_len)
+    device = choose_device(options.device)
+    model = load_model(options.model, DTYPES[options.dtype], options.max_model_len, device)
     tokenizer = load_tokenizer(options.model, model)
     proposer = _proposer(options, model, tokenizer)
     core = EngineCore(
@@ -112,20 +116,20 @@ def _report(
     seconds: float,
 ) -> None:
     limits = core.limits
-    kv_bytes = model.kv_bytes_per_token + model.feature_bytes_per_token
-    kv_bytes += proposer.bytes_per_token if proposer else 0
     logger.info(
-        "loaded model=%s seconds=%.1f weights_mib=%d dtype=%s kernel=%s threads=%d kv_blocks=%d kv_tokens=%d "
-        "kv_mib=%d method=%s proposer=%s proposer_mib=%d max_depth=%d max_model_len=%d max_num_seqs=%d",
+        "loaded model=%s seconds=%.1f weights_mib=%d dtype=%s kernel=%s device=%s threads=%d kv_blocks=%d "
+        "kv_tokens=%d kv_mib=%d method=%s proposer=%s proposer_mib=%d max_depth=%d max_model_len=%d "
+        "max_num_seqs=%d",
         options.model,
         seconds,
         model.weight_bytes >> 20,
         options.dtype,
         model.kernel,
+        model.device.type,
         torch.get_num_threads(),
         limits.kv_tokens // limits.kv_block_size,
         limits.kv_tokens,
-        limits.kv_tokens * kv_bytes >> 20,
+        limits.kv_tokens * core.bytes_per_token >> 20,
         limits.method,
         options.proposer,
         proposer.weight_bytes >> 20 if proposer else 0,

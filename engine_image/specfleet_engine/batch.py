@@ -30,6 +30,11 @@ class Rows:
     drafts: int = 0
     probabilities: torch.Tensor | None = None
 
+    @property
+    def judged(self) -> bool:
+        """Whether the last token of the sequence is among them, so that a new one follows."""
+        return self.start + len(self.tokens) >= len(self.sequence)
+
 
 @dataclass(frozen=True, slots=True)
 class Group:
@@ -48,12 +53,16 @@ class Group:
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """One step for the model. ``rows`` gives the order in which the sequences lie in the flat row."""
+    """One step for the model. ``rows`` gives the order in which the sequences lie in the flat row.
+
+    ``fresh`` blocks get their first token in this step.
+    """
 
     rows: tuple[Rows, ...]
     tokens: torch.Tensor
     positions: torch.Tensor
     slots: torch.Tensor
+    fresh: torch.Tensor
     groups: tuple[Group, ...]
     kv: KVCache
     features: FeatureCache | None
@@ -81,11 +90,13 @@ def build_batch(rows: list[Rows], kv: KVCache, features: FeatureCache | None = N
         groups.append(_group(begin, end, table, places, kv))
         begin = end
     device = kv.keys.device
+    filled = np.concatenate(slots)
     return Batch(
         rows=tuple(ordered),
         tokens=torch.from_numpy(np.concatenate([row.tokens for row in ordered])).to(device),
         positions=torch.from_numpy(np.concatenate(positions)).to(device),
-        slots=torch.from_numpy(np.concatenate(slots)).to(device),
+        slots=torch.from_numpy(filled).to(device),
+        fresh=torch.from_numpy(filled[filled % BLOCK_SIZE == 0] // BLOCK_SIZE).to(device),
         groups=tuple(groups),
         kv=kv,
         features=features,
@@ -97,11 +108,15 @@ def _width(rows: Rows) -> int:
 
 
 def _table(members: list[Rows], width: int) -> Tokens:
-    """Block numbers, padded with block 0, which the mask hides."""
+    """Block numbers, padded with the sequence's own first block, which the mask hides.
+
+    No sequence reads another one's block, so none can catch a NaN from it: a mask does not hide that.
+    """
     used = [blocks_for(member.start + width) for member in members]
-    table = np.zeros((len(members), max(used)), dtype=np.int64)
+    table = np.empty((len(members), max(used)), dtype=np.int64)
     for line, member, count in zip(table, members, used, strict=True):
         line[:count] = member.sequence.blocks[:count]
+        line[count:] = member.sequence.blocks[0]
     return table
 
 

@@ -1,7 +1,7 @@
 """The KV cache: a pool of blocks of tokens, and who holds which.
 
-`BlockPool` only counts; `KVCache` has the tensors. A sequence names its blocks in order, so token p of it
-lies in slot ``blocks[p // BLOCK_SIZE] * BLOCK_SIZE + p % BLOCK_SIZE``.
+`BlockPool` only counts; `KVCache` and `FeatureCache` have the tensors. A sequence names its blocks in order,
+so token p of it lies in slot ``blocks[p // BLOCK_SIZE] * BLOCK_SIZE + p % BLOCK_SIZE``.
 """
 
 import numpy as np
@@ -26,15 +26,25 @@ def slots_for(blocks: list[int], start: int, end: int) -> npt.NDArray[np.int64]:
 
 
 class BlockPool:
-    """Free and held blocks. Every block is in exactly one place."""
+    """Who holds which block. Every block is held by some sequences, or free.
+
+    A block that is full of verified tokens can be published under a key that stands for these tokens and
+    all before them. Sequences that begin with the same tokens then hold it together. A published block
+    keeps its content when it becomes free, until it is the one that was free for longest and no blank one
+    is left.
+    """
 
     def __init__(self, total: int) -> None:
         self.total = total
-        self._free = list(range(total - 1, -1, -1))
+        self._holders = [0] * total
+        self._blank = list(range(total - 1, -1, -1))
+        self._kept: dict[int, None] = {}  # free and published, the one to lose next first
+        self._keys: dict[int, bytes] = {}
+        self._published: dict[bytes, int] = {}
 
     @property
     def free(self) -> int:
-        return len(self._free)
+        return len(self._blank) + len(self._kept)
 
     @property
     def usage(self) -> float:
@@ -51,13 +61,58 @@ class BlockPool:
         if missing > self.free:
             return False
         for _ in range(missing):
-            blocks.append(self._free.pop())
+            block = self._blank.pop() if self._blank else self._evict()
+            self._holders[block] = 1
+            blocks.append(block)
         return True
 
     def release(self, blocks: list[int]) -> None:
         """Give all of ``blocks`` back and empty the list."""
-        self._free.extend(reversed(blocks))
+        # From the end: a prefix is of use to more texts than what follows it.
+        for block in reversed(blocks):
+            self._holders[block] -= 1
+            if not self._holders[block]:
+                self._put_back(block)
         blocks.clear()
+
+    def publish(self, block: int, key: bytes) -> None:
+        """Let others share a held block, which must not be written any more. A known key changes nothing."""
+        if key not in self._published:
+            self._published[key] = block
+            self._keys[block] = key
+
+    def cached(self, keys: list[bytes]) -> list[int]:
+        """Give the blocks of the longest run of ``keys``, from the first on, that are published."""
+        blocks = []
+        for key in keys:
+            block = self._published.get(key)
+            if block is None:
+                break
+            blocks.append(block)
+        return blocks
+
+    def count_free(self, blocks: list[int]) -> int:
+        """How many of ``blocks`` nobody holds."""
+        return sum(not self._holders[block] for block in blocks)
+
+    def share(self, blocks: list[int], published: list[int]) -> None:
+        """Hold the ``published`` blocks too, as the next ones of ``blocks``."""
+        for block in published:
+            self._kept.pop(block, None)
+            self._holders[block] += 1
+        blocks.extend(published)
+
+    def _put_back(self, block: int) -> None:
+        if block in self._keys:
+            self._kept[block] = None
+        else:
+            self._blank.append(block)
+
+    def _evict(self) -> int:
+        block = next(iter(self._kept))
+        del self._kept[block]
+        del self._published[self._keys.pop(block)]
+        return block
 
 
 class KVCache:
@@ -73,7 +128,7 @@ class KVCache:
         device: torch.device,
     ) -> None:
         shape = (layers, blocks, BLOCK_SIZE, kv_heads, head_size)
-        # Zeros, not empty: padded places are read and then masked, and NaN times 0 is NaN.
+        # Zeros, not empty: places after a sequence's end are read and then masked, and NaN times 0 is NaN.
         self.keys = torch.zeros(shape, dtype=dtype, device=device)
         self.values = torch.zeros(shape, dtype=dtype, device=device)
         self.tokens = blocks * BLOCK_SIZE
@@ -82,6 +137,11 @@ class KVCache:
         """Put the keys and values [rows, kv heads, head size] of one layer into ``slots`` [rows]."""
         self.keys[layer].flatten(0, 1).index_copy_(0, slots, keys)
         self.values[layer].flatten(0, 1).index_copy_(0, slots, values)
+
+    def wipe(self, blocks: torch.Tensor) -> None:
+        """Put zeros into ``blocks`` before their first use: what a failed request left may be NaN."""
+        self.keys[:, blocks] = 0
+        self.values[:, blocks] = 0
 
     def read(self, layer: int, table: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """Gather the blocks of ``table`` [sequences, blocks] as [sequences, kv heads, tokens, head size]."""

@@ -1,8 +1,8 @@
 """The engine behind the serving loop: joins scheduler, proposer, model and verification into steps.
 
-A step either reads prompt chunks or decodes. A decode step drafts, runs all rows of all sequences in one
-forward pass, and keeps what the target agrees with. Depth 0 is plain decode: no proposer call, one row for
-each sequence.
+A step is one forward pass for whatever there is to do: chunks of prompts, one row for each sequence that
+decodes, and the rows of its drafts. It keeps what the target agrees with. Depth 0 is plain decode: no
+proposer call, one row for each sequence.
 """
 
 import time
@@ -10,22 +10,22 @@ import time
 import numpy as np
 import torch
 
+from specfleet_engine.accounts import announce, count_prompts, report
 from specfleet_engine.batch import Batch, Rows, build_batch
-from specfleet_engine.cache import BLOCK_SIZE, BlockPool, blocks_for
-from specfleet_engine.errors import KVCacheTooSmall
+from specfleet_engine.cache import BLOCK_SIZE, BlockPool
 from specfleet_engine.forward import TargetModel
+from specfleet_engine.memory import affordable_blocks
 from specfleet_engine.proposers import Draft, Proposer
-from specfleet_engine.scheduler import Decode, Prefill, Scheduler
+from specfleet_engine.scheduler import Chunk, Plan, Scheduler, Turn
 from specfleet_engine.sequence import Sequence
 from specfleet_engine.verify import Verdict, verify
 from specfleet_serving.core import Limits, Load, Request, SequenceStep, Step
 
 __all__ = ["EngineCore"]
 
-# Bounds what a prompt may stall the others: about half a second for 135M parameters on two cores.
-PROMPT_TOKENS_PER_STEP = 256
-
-_MIB = 1 << 20
+# Bounds what a prompt may stall the others: about half a second for 135M parameters on two cores. A GPU has
+# to have more to do at once, and takes vLLM's default.
+PROMPT_TOKENS_PER_STEP = {"cpu": 256, "cuda": 2048}
 
 
 class EngineCore:
@@ -43,9 +43,9 @@ class EngineCore:
     ) -> None:
         if proposer:
             model.watch(proposer.needs)
-        bytes_per_token = model.kv_bytes_per_token + model.feature_bytes_per_token
-        bytes_per_token += proposer.bytes_per_token if proposer else 0
-        blocks = _affordable_blocks(bytes_per_token, max_model_len, max_num_seqs, kv_cache_mib)
+        self.bytes_per_token = model.kv_bytes_per_token + model.feature_bytes_per_token
+        self.bytes_per_token += proposer.bytes_per_token if proposer else 0
+        blocks = affordable_blocks(self.bytes_per_token, max_model_len, max_num_seqs, kv_cache_mib)
         self.limits = Limits(
             max_model_len=max_model_len,
             max_num_seqs=max_num_seqs,
@@ -60,7 +60,8 @@ class EngineCore:
         self._features = model.new_features(blocks)
         if proposer:
             proposer.prepare(blocks, self._features)
-        self._scheduler = Scheduler(BlockPool(blocks), max_num_seqs, PROMPT_TOKENS_PER_STEP)
+        chunk = PROMPT_TOKENS_PER_STEP[model.device.type]
+        self._scheduler = Scheduler(BlockPool(blocks), max_num_seqs, chunk)
         self._sequences: dict[str, Sequence] = {}
 
     def add(self, request: Request) -> None:
@@ -96,88 +97,55 @@ class EngineCore:
         if not 0 <= depth <= self.limits.max_depth:
             raise ValueError(f"depth must be 0 to {self.limits.max_depth}, got {depth}")
         begin = time.perf_counter()
-        with torch.inference_mode():
-            match self._scheduler.plan():
-                case Prefill() as plan:
-                    return self._read(plan, depth, begin)
-                case Decode() as plan:
-                    return self._decode(plan, depth, begin)
-                case None:
-                    return None
-
-    def _read(self, plan: Prefill, depth: int, begin: float) -> Step:
-        rows = [
-            Rows(
-                chunk.sequence,
-                chunk.sequence.written,
-                chunk.sequence.tokens[chunk.sequence.written : chunk.sequence.written + chunk.count],
-            )
-            for chunk in plan.chunks
-        ]
-        prompt_tokens = sum(chunk.prompt_tokens for chunk in plan.chunks)
-        finishing = {chunk.sequence.id for chunk in plan.chunks if chunk.last}
-        batch = build_batch(rows, self._kv, self._features)
-        judged = tuple(row for row in batch.rows if row.sequence.id in finishing)
-        logits = self._model.run(batch, judged)
-        verdicts = verify(logits, judged) if judged else []
-        for chunk in plan.chunks:
-            chunk.sequence.written += chunk.count
-            chunk.sequence.prompt_read = max(
-                chunk.sequence.prompt_read, min(chunk.sequence.written, chunk.sequence.prompt_length)
-            )
-        for row in judged:
-            row.sequence.prefilling = False
-        sequences = self._commit(judged, verdicts)
-        self._observe(batch, depth)
-        return Step(
-            depth=depth,
-            decoding=0,
-            seconds=time.perf_counter() - begin,
-            sequences=sequences,
-            admitted=plan.admitted,
-            prompt_tokens=prompt_tokens,
-        )
-
-    def _decode(self, plan: Decode, depth: int, begin: float) -> Step:
+        plan = self._scheduler.plan(depth)
+        if plan is None:
+            return None
         for sequence in plan.preempted:
             self._forget(sequence.id)
-        rows = self._draft(plan.sequences, depth)
+        with torch.inference_mode():
+            return self._run(plan, depth, begin)
+
+    def _run(self, plan: Plan, depth: int, begin: float) -> Step:
+        drafts = self._draft(plan.turns)
         drafted = time.perf_counter()
+        rows = [_reading(chunk) for chunk in plan.chunks]
+        rows += [_verifying(turn.sequence, drafts.get(turn.sequence.id)) for turn in plan.turns]
         batch = build_batch(rows, self._kv, self._features)
-        verdicts = verify(self._model.run(batch, batch.rows), batch.rows)
-        for row, verdict in zip(batch.rows, verdicts, strict=True):
-            row.sequence.written += len(verdict.tokens)
+        verdicts = self._judge(batch)
+        read = count_prompts(plan.chunks)
         sequences = self._commit(batch.rows, verdicts)
         verified = time.perf_counter()
         self._observe(batch, depth)
         end = time.perf_counter()
         return Step(
             depth=depth,
-            decoding=len(rows),
+            decoding=len(plan.turns),
             seconds=end - begin,
             sequences=sequences,
+            admitted=announce(plan.chunks),
+            prompt_tokens=read.tokens,
+            cached_prompt_tokens=read.cached,
             preempted=len(plan.preempted),
             proposer_seconds=drafted - begin + end - verified if depth else 0.0,
             verify_seconds=verified - drafted,
         )
 
-    def _draft(self, sequences: tuple[Sequence, ...], depth: int) -> list[Rows]:
-        """The last token of each, which has no KV yet, and what may follow it."""
-        drafts: dict[str, Draft] = {}
-        if self._proposer and depth:
-            roomy = self._with_room(sequences, depth)
-            proposed = self._proposer.propose(tuple(roomy), tuple(roomy.values())) if roomy else []
-            drafts = {sequence.id: draft for sequence, draft in zip(roomy, proposed, strict=True)}
-        return [_rows(sequence, drafts.get(sequence.id)) for sequence in sequences]
+    def _draft(self, turns: tuple[Turn, ...]) -> dict[str, Draft]:
+        """Drafts by sequence id, of those that have room for any: at depth 0 nobody, and no call."""
+        roomy = [turn for turn in turns if turn.room]
+        if not self._proposer or not roomy:
+            return {}
+        drafts = self._proposer.propose(
+            tuple(turn.sequence for turn in roomy), tuple(turn.room for turn in roomy)
+        )
+        return {turn.sequence.id: draft for turn, draft in zip(roomy, drafts, strict=True)}
 
-    def _with_room(self, sequences: tuple[Sequence, ...], depth: int) -> dict[Sequence, int]:
-        """Who may draft how much; the blocks for it are taken."""
-        roomy = {}
-        for sequence in sequences:
-            if room := self._scheduler.draft_room(sequence, depth):
-                self._scheduler.pool.grow(sequence.blocks, len(sequence) + room)
-                roomy[sequence] = room
-        return roomy
+    def _judge(self, batch: Batch) -> dict[str, Verdict]:
+        """Run all rows through the model; verdicts by sequence id, of those whose last token was read."""
+        judged = tuple(row for row in batch.rows if row.judged)
+        logits = self._model.run(batch, judged)
+        verdicts = verify(logits, judged) if judged else []
+        return {row.sequence.id: verdict for row, verdict in zip(judged, verdicts, strict=True)}
 
     def _observe(self, batch: Batch, depth: int) -> None:
         if self._proposer and depth:
@@ -188,50 +156,54 @@ class EngineCore:
         if self._proposer:
             self._proposer.forget(sequence_id)
 
-    def _commit(self, rows: tuple[Rows, ...], verdicts: list[Verdict]) -> tuple[SequenceStep, ...]:
-        """Make the verified tokens part of their sequences, and report them.
+    def _commit(self, rows: tuple[Rows, ...], verdicts: dict[str, Verdict]) -> tuple[SequenceStep, ...]:
+        """Make what was read and verified part of the sequences, and report the new tokens.
 
-        A sequence at its limit needs no blocks any more, though it stays until it is removed.
+        A sequence at its limit needs no blocks any more, and a failed one goes nowhere, though both stay
+        until they are removed.
         """
         steps = []
-        for row, verdict in zip(rows, verdicts, strict=True):
-            sequence = row.sequence
-            first = len(sequence) == sequence.prompt_length
-            sequence.append(verdict.tokens)
-            if not sequence.remaining:
-                self._scheduler.pool.release(sequence.blocks)
-            steps.append(
-                SequenceStep(
-                    sequence.id,
-                    verdict.tokens,
-                    row.drafts,
-                    verdict.accepted,
-                    first,
-                    verdict.logprobs,
-                    verdict.failed,
-                )
-            )
+        for row in rows:
+            sequence, verdict = row.sequence, verdicts.get(row.sequence.id)
+            if not (verdict and verdict.failed):
+                sequence.written = row.start + len(row.tokens) - row.drafts
+            if verdict:
+                steps.append(report(row, verdict))
+                self._take(sequence, verdict)
         return tuple(steps)
 
+    def _take(self, sequence: Sequence, verdict: Verdict) -> None:
+        if verdict.failed:
+            return
+        sequence.prefilling = False
+        sequence.written += verdict.accepted
+        sequence.append(verdict.tokens)
+        self._publish(sequence)
+        if not sequence.remaining:
+            self._scheduler.pool.release(sequence.blocks)
 
-def _rows(sequence: Sequence, draft: Draft | None) -> Rows:
+    def _publish(self, sequence: Sequence) -> None:
+        """Let others share the blocks that are full of verified tokens.
+
+        Only after a verdict: its logits were finite, so all KV that they came from is.
+        """
+        full = sequence.written // BLOCK_SIZE
+        keys = sequence.keys(full)
+        for number in range(sequence.published, full):
+            self._scheduler.pool.publish(sequence.blocks[number], keys[number])
+        sequence.published = full
+
+
+def _reading(chunk: Chunk) -> Rows:
+    start = chunk.sequence.written
+    return Rows(chunk.sequence, start, chunk.sequence.tokens[start : start + chunk.count])
+
+
+def _verifying(sequence: Sequence, draft: Draft | None) -> Rows:
+    """The last token, which has no KV yet, and the drafts after it."""
     start = len(sequence) - 1
     tokens = sequence.tokens[start:]
     if draft is None:
         return Rows(sequence, start, tokens)
     tokens = np.concatenate([tokens, draft.tokens])
     return Rows(sequence, start, tokens, len(draft.tokens), draft.probabilities)
-
-
-def _affordable_blocks(bytes_per_token: int, max_model_len: int, max_num_seqs: int, kv_cache_mib: int) -> int:
-    """Blocks that the memory buys, but not more than all sequences at their longest can use."""
-    bytes_per_block = bytes_per_token * BLOCK_SIZE
-    affordable = kv_cache_mib * _MIB // bytes_per_block
-    needed = blocks_for(max_model_len)
-    if affordable < needed:
-        wanted = -(-needed * bytes_per_block // _MIB)
-        raise KVCacheTooSmall(
-            f"a KV cache of {kv_cache_mib} MiB holds {affordable * BLOCK_SIZE} tokens, fewer than the "
-            f"{max_model_len} of one sequence: give --kv-cache-mib {wanted} or more, or lower --max-model-len"
-        )
-    return min(affordable, needed * max_num_seqs)

@@ -3,10 +3,11 @@
 EngineError
     ModelRefused      the model folder cannot be served as it is
     ProposerRefused   the proposer's folder cannot be read as a whole, or does not fit the model
+    DeviceMissing     the device that was asked for is not there
     KVCacheTooSmall   the KV cache cannot hold even one sequence of the longest length
 """
 
-__all__ = ["EngineError", "KVCacheTooSmall", "ModelRefused", "ProposerRefused"]
+__all__ = ["DeviceMissing", "EngineError", "KVCacheTooSmall", "ModelRefused", "ProposerRefused"]
 
 
 class EngineError(Exception):
@@ -19,6 +20,10 @@ class ModelRefused(EngineError):
 
 class ProposerRefused(EngineError):
     """The proposer is missing, broken, of another format than asked for, or not made for the target."""
+
+
+class DeviceMissing(EngineError):
+    """The device that was asked for is not there."""
 
 
 class KVCacheTooSmall(EngineError):

@@ -96,6 +96,8 @@ class TargetModel:
 
         That is one line for the last row of a sequence, and one for each of its drafts.
         """
+        if len(batch.fresh):
+            batch.kv.wipe(batch.fresh)
         output = self._body(
             input_ids=batch.tokens[None], position_ids=batch.positions[None], use_cache=False, batch=batch
         )

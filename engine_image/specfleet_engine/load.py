@@ -16,11 +16,11 @@ from safetensors import SafetensorError
 from transformers import AutoModelForCausalLM, AutoTokenizer, GenerationConfig
 from transformers.utils.logging import disable_progress_bar
 
-from specfleet_engine.errors import ModelRefused
+from specfleet_engine.errors import DeviceMissing, ModelRefused
 from specfleet_engine.forward import ATTENTION, TargetModel
 from specfleet_engine.tokenizer import EngineTokenizer
 
-__all__ = ["ARCHITECTURES", "check_transformers_version", "load_model", "load_tokenizer"]
+__all__ = ["ARCHITECTURES", "check_transformers_version", "choose_device", "load_model", "load_tokenizer"]
 
 # Each is compared with transformers' own logits in tests/integration/engine.
 ARCHITECTURES = frozenset({"LlamaForCausalLM", "MistralForCausalLM", "Qwen2ForCausalLM", "Qwen3ForCausalLM"})
@@ -38,8 +38,27 @@ def check_transformers_version(version: str = transformers.__version__) -> None:
         )
 
 
-def load_model(path: Path, dtype: torch.dtype, max_model_len: int | None = None) -> TargetModel:
-    """Read the weights of ``path``, strictly, and check ``max_model_len`` against the model's positions.
+def choose_device(name: str) -> torch.device:
+    """Give the device of ``auto``, ``cpu`` or ``cuda``; auto takes a GPU if there is one.
+
+    Raises DeviceMissing.
+    """
+    there = torch.cuda.is_available()
+    if name == "cuda" and not there:
+        raise DeviceMissing(
+            "--device cuda, but torch finds no GPU: give the container one, install a torch build with CUDA, "
+            "or use --device cpu"
+        )
+    return torch.device("cuda" if there and name != "cpu" else "cpu")
+
+
+def load_model(
+    path: Path,
+    dtype: torch.dtype,
+    max_model_len: int | None = None,
+    device: torch.device = torch.device("cpu"),  # noqa: B008  a constant
+) -> TargetModel:
+    """Read the weights of ``path`` into place, strictly, and check ``max_model_len`` against the positions.
 
     Raises ModelRefused.
     """
@@ -51,6 +70,7 @@ def load_model(path: Path, dtype: torch.dtype, max_model_len: int | None = None)
         lambda: AutoModelForCausalLM.from_pretrained(
             path,
             dtype=dtype,
+            device_map={"": device},
             attn_implementation=ATTENTION,
             use_safetensors=True,
             trust_remote_code=False,

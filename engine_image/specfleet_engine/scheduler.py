@@ -1,18 +1,18 @@
 """Who reads its prompt, who decodes, who waits: the policy.
 
-First come, first served. Prompts are read in chunks of a bounded number of tokens, and between two such
-steps comes a decode step, so that a long prompt stalls nobody for long. When the blocks run out, the
-sequence that was admitted last gives all of its own back, waits at the head of the queue, and is read again
-later (recompute).
+First come, first served. Every step serves all sequences that decode; prompts are read beside them, in
+chunks of a bounded number of tokens, so that a long prompt stalls nobody for long. When the blocks run out,
+the sequence that was admitted last gives all of its own back, waits at the head of the queue, and is read
+again later (recompute); what the prefix cache still has of it is not.
 """
 
 from collections import deque
 from dataclasses import dataclass
 
-from specfleet_engine.cache import BlockPool, blocks_for
+from specfleet_engine.cache import BLOCK_SIZE, BlockPool, blocks_for
 from specfleet_engine.sequence import Sequence
 
-__all__ = ["Chunk", "Decode", "Prefill", "Scheduler"]
+__all__ = ["Chunk", "Plan", "Scheduler", "Turn"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,31 +22,21 @@ class Chunk:
     sequence: Sequence
     count: int
 
-    @property
-    def last(self) -> bool:
-        """After it the whole sequence has been read."""
-        return self.sequence.written + self.count == len(self.sequence)
 
-    @property
-    def prompt_tokens(self) -> int:
-        """How many of them are prompt and read for the first time, not again after a preemption."""
-        end = min(self.sequence.written + self.count, self.sequence.prompt_length)
-        return max(0, end - max(self.sequence.written, self.sequence.prompt_read))
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """A sequence that decodes: it holds the slots of its last token and of ``room`` drafts after it."""
+
+    sequence: Sequence
+    room: int
 
 
 @dataclass(frozen=True, slots=True)
-class Prefill:
-    """Read these chunks. ``admitted`` sequences left the waiting queue for the first time."""
+class Plan:
+    """One step. ``preempted`` sequences have lost their blocks for it."""
 
     chunks: tuple[Chunk, ...]
-    admitted: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Decode:
-    """Decode these sequences; each has a slot for its last token. ``preempted`` others gave theirs back."""
-
-    sequences: tuple[Sequence, ...]
+    turns: tuple[Turn, ...]
     preempted: tuple[Sequence, ...]
 
 
@@ -59,7 +49,6 @@ class Scheduler:
         self.running: list[Sequence] = []  # in the order of admission
         self._max_num_seqs = max_num_seqs
         self._prompt_tokens_per_step = prompt_tokens_per_step
-        self._read_last = False
 
     @property
     def decoding(self) -> int:
@@ -76,64 +65,74 @@ class Scheduler:
             self.waiting.remove(sequence)
         self.pool.release(sequence.blocks)
 
-    def plan(self) -> Prefill | Decode | None:
-        """Choose the next step. None: nobody can do anything."""
-        decoding = self.decoding
-        if not (self._read_last and decoding):
-            prefill = self._plan_prefill()
-            if prefill.chunks:
-                self._read_last = True
-                return prefill
-        self._read_last = False
-        return self._plan_decode() if decoding else None
+    def plan(self, depth: int) -> Plan | None:
+        """Choose the next step. None: nobody can do anything.
 
-    def draft_room(self, sequence: Sequence, depth: int) -> int:
-        """How many drafts the sequence may have: within depth, its length, and the blocks that are free now.
-
-        A step emits one token beside the accepted drafts, hence the one less. Drafts preempt nobody.
+        Who decodes takes its K+1 slots before anyone is admitted, so that a newcomer costs nobody a draft.
         """
-        free_slots = self.pool.reach(sequence.blocks) - len(sequence)
-        return max(0, min(depth, sequence.remaining - 1, free_slots))
+        preempted = self._make_room_for_last_tokens()
+        turns = tuple(
+            Turn(sequence, self._take_draft_slots(sequence, depth))
+            for sequence in self.running
+            if sequence.decoding
+        )
+        chunks = self._read_prompts(depth)
+        return Plan(chunks, turns, preempted) if chunks or turns else None
 
-    def _plan_prefill(self) -> Prefill:
-        budget = self._prompt_tokens_per_step
-        chunks: list[Chunk] = []
-        admitted: list[str] = []
-        for sequence in self.running:
-            if sequence.prefilling and budget:
-                chunks.append(_chunk(sequence, budget))
-                budget -= chunks[-1].count
-        while budget and self.waiting and self._admissible(self.waiting[0]):
-            sequence = self.waiting.popleft()
-            self.pool.grow(sequence.blocks, len(sequence))
-            self.running.append(sequence)
-            if not sequence.preempted:
-                admitted.append(sequence.id)
-            chunks.append(_chunk(sequence, budget))
-            budget -= chunks[-1].count
-        return Prefill(tuple(chunks), tuple(admitted))
-
-    def _admissible(self, sequence: Sequence) -> bool:
-        """Room in the batch, and blocks for all of it and one more for each that runs."""
-        if len(self.running) >= self._max_num_seqs:
-            return False
-        return blocks_for(len(sequence)) + len(self.running) <= self.pool.free
-
-    def _plan_decode(self) -> Decode:
+    def _make_room_for_last_tokens(self) -> tuple[Sequence, ...]:
         preempted: list[Sequence] = []
         for sequence in tuple(self.running):
             while sequence.decoding and not self.pool.grow(sequence.blocks, len(sequence)):
                 preempted.append(next(victim for victim in reversed(self.running) if victim.blocks))
                 self._preempt(preempted[-1])
-        decoding = tuple(sequence for sequence in self.running if sequence.decoding)
-        return Decode(decoding, tuple(preempted))
+        return tuple(preempted)
+
+    def _take_draft_slots(self, sequence: Sequence, depth: int) -> int:
+        """How many drafts fit within depth, the sequence's length, and the blocks that are free now.
+
+        A step emits one token beside the accepted drafts, hence the one less. Drafts preempt nobody.
+        """
+        free_slots = self.pool.reach(sequence.blocks) - len(sequence)
+        room = max(0, min(depth, sequence.remaining - 1, free_slots))
+        self.pool.grow(sequence.blocks, len(sequence) + room)
+        return room
+
+    def _read_prompts(self, depth: int) -> tuple[Chunk, ...]:
+        budget = self._prompt_tokens_per_step
+        chunks: list[Chunk] = []
+        for sequence in self.running:
+            if sequence.prefilling and budget:
+                chunks.append(_chunk(sequence, budget))
+                budget -= chunks[-1].count
+        while budget and self.waiting and self._admit(self.waiting[0], depth):
+            self.running.append(self.waiting.popleft())
+            chunks.append(_chunk(self.running[-1], budget))
+            budget -= chunks[-1].count
+        return tuple(chunks)
+
+    def _admit(self, sequence: Sequence, depth: int) -> bool:
+        """Give a sequence its blocks, if the batch and the pool have room.
+
+        It takes all that it needs up to its first K+1 rows, and must leave one block for each that runs.
+        The last token is always read, as its logits are needed: a whole prompt is never a prefix hit.
+        """
+        if len(self.running) >= self._max_num_seqs:
+            return False
+        tokens = min(len(sequence) + depth + 1, sequence.limit)
+        cached = self.pool.cached(sequence.keys((len(sequence) - 1) // BLOCK_SIZE))
+        new = blocks_for(tokens) - len(cached) + self.pool.count_free(cached)
+        if new + len(self.running) > self.pool.free:
+            return False
+        self.pool.share(sequence.blocks, cached)
+        self.pool.grow(sequence.blocks, tokens)
+        sequence.written = len(cached) * BLOCK_SIZE
+        sequence.published = len(cached)
+        return True
 
     def _preempt(self, sequence: Sequence) -> None:
         self.running.remove(sequence)
         self.pool.release(sequence.blocks)
-        sequence.written = 0
-        sequence.prefilling = True
-        sequence.preempted = True
+        sequence.rewind()
         self.waiting.appendleft(sequence)
 
 

@@ -4,10 +4,12 @@ Data only. `scheduler` decides about sequences, `cache` owns the blocks that the
 """
 
 from collections.abc import Sequence as Many
+from hashlib import sha256
 
 import numpy as np
 import numpy.typing as npt
 
+from specfleet_engine.cache import BLOCK_SIZE
 from specfleet_engine.stream import RandomStream
 from specfleet_serving.core import Request, Sampling
 
@@ -19,9 +21,9 @@ Tokens = npt.NDArray[np.int64]
 class Sequence:
     """A request's tokens, prompt first, and where they stand.
 
-    ``written`` tokens have their KV in ``blocks``. While ``prefilling``, the rest is read in chunks; while
-    decoding, only the last token has none yet. Rejected drafts never become tokens: rolling them back needs
-    nothing, their slots are written again.
+    ``written`` tokens have their KV in ``blocks``; the first ``published`` blocks may be shared. While
+    ``prefilling``, the rest is read in chunks; while decoding, only the last token has none yet. Rejected
+    drafts never become tokens: rolling them back needs nothing, their slots are written again.
     """
 
     def __init__(self, request: Request, max_model_len: int) -> None:
@@ -33,12 +35,14 @@ class Sequence:
         self.stream = RandomStream(sampling.seed)
         self.blocks: list[int] = []
         self.written = 0
-        self.prompt_read = 0
+        self.published = 0
         self.prefilling = True
-        self.preempted = False
+        self.prompt_read = 0  # however often it is read again after a preemption
+        self.announced = False  # its admission
         self._tokens: Tokens = np.empty(max(self.limit, self.prompt_length), dtype=np.int64)
         self._tokens[: self.prompt_length] = request.prompt
         self._length = self.prompt_length
+        self._keys: list[bytes] = []
 
     def __len__(self) -> int:
         return self._length
@@ -63,3 +67,21 @@ class Sequence:
         self._tokens[self._length : end] = tokens
         self._length = end
         self.stream.use(len(tokens))
+
+    def rewind(self) -> None:
+        """Go back to the state before any token was read; ``blocks`` are gone."""
+        self.written = 0
+        self.published = 0
+        self.prefilling = True
+
+    def keys(self, blocks: int) -> list[bytes]:
+        """Keys of the first full blocks: each stands for its tokens and for all before them.
+
+        A cryptographic hash, since equal keys of different texts would hand one user another's context.
+        """
+        while len(self._keys) < blocks:
+            begin = len(self._keys) * BLOCK_SIZE
+            before = self._keys[-1] if self._keys else b""
+            tokens = self._tokens[begin : begin + BLOCK_SIZE].tobytes()
+            self._keys.append(sha256(before + tokens).digest())
+        return self._keys[:blocks]

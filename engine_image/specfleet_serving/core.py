@@ -142,7 +142,7 @@ class Core(Protocol):
     def load(self) -> Load: ...
 
     def step(self, depth: int) -> Step | None:
-        """Run one step: read waiting prompts that fit, or decode with up to ``depth`` drafts a request.
+        """Run one step: read prompts that fit, and decode with up to ``depth`` drafts a request.
 
         None: there is nothing to do. An exception means that the requests in the batch are lost.
         """

@@ -23,11 +23,23 @@ VOCABULARY = 384
 
 Matrix = npt.NDArray[np.float64]
 
-KINDS: dict[str, tuple[Any, Any]] = {
-    "llama": (LlamaConfig, LlamaForCausalLM),
-    "mistral": (MistralConfig, MistralForCausalLM),
-    "qwen2": (Qwen2Config, Qwen2ForCausalLM),
-    "qwen3": (Qwen3Config, Qwen3ForCausalLM),
+KINDS: dict[str, tuple[Any, Any, dict[str, Any]]] = {
+    "llama": (LlamaConfig, LlamaForCausalLM, {}),
+    "mistral": (MistralConfig, MistralForCausalLM, {"head_dim": 48}),
+    "qwen2": (Qwen2Config, Qwen2ForCausalLM, {}),
+    "qwen3": (Qwen3Config, Qwen3ForCausalLM, {"head_dim": 48, "tie_word_embeddings": True}),
+    "smollm2": (
+        LlamaConfig,
+        LlamaForCausalLM,
+        {
+            "hidden_size": 144,
+            "num_attention_heads": 9,
+            "num_key_value_heads": 3,
+            "head_dim": 16,
+            "tie_word_embeddings": True,
+            "rope_parameters": {"rope_type": "default", "rope_theta": 100_000.0},
+        },
+    ),
 }
 SENTENCES = (
     "The quick brown fox jumps over the lazy dog.",
@@ -40,7 +52,7 @@ def save_random(
     folder: Path, kind: str = "llama", *, layers: int = 8, seed: int = 0, **settings: Any
 ) -> Path:
     """A model with random weights: no meaning, but every position and every KV entry matters."""
-    config_class, model_class = KINDS[kind]
+    config_class, model_class, own_settings = KINDS[kind]
     torch.manual_seed(seed)
     config = config_class(
         **{
@@ -58,10 +70,17 @@ def save_random(
             "eos_token_id": 1,
             "pad_token_id": 2,
             "sliding_window": None,
+            **own_settings,
             **settings,
         }
     )
-    model_class(config).save_pretrained(folder)
+    model = model_class(config)
+    with torch.no_grad():
+        # They begin as zeros and ones, which would hide that nobody adds or multiplies them.
+        for name, weight in model.named_parameters():
+            if name.endswith(("bias", "q_norm.weight", "k_norm.weight")):
+                weight.add_(torch.randn_like(weight) * 0.3)
+    model.save_pretrained(folder)
     save_tokenizer(folder)
     return folder
 

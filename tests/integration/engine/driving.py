@@ -4,12 +4,16 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import numpy as np
 import torch
 from transformers import AutoModelForCausalLM
 
+from specfleet_engine.cache import FeatureCache
 from specfleet_engine.core import EngineCore
 from specfleet_engine.load import load_model
+from specfleet_engine.proposers import Draft, Needs, Proposer
 from specfleet_engine.proposers.ngram import NgramProposer
+from specfleet_engine.sequence import Sequence
 from specfleet_serving.core import Request, Sampling, Step
 
 
@@ -20,15 +24,48 @@ def a_core(
     max_num_seqs: int = 8,
     max_depth: int = 5,
     kv_cache_mib: int = 64,
+    proposer: Proposer | None = NgramProposer(2, 5),  # noqa: B008  it has no state
 ) -> EngineCore:
     return EngineCore(
         load_model(folder, torch.float32, max_model_len),
-        NgramProposer(2, 5),
+        proposer,
         max_model_len=max_model_len,
         max_num_seqs=max_num_seqs,
         max_depth=max_depth,
         kv_cache_mib=kv_cache_mib,
     )
+
+
+class Scripted:
+    """Drafts as it is told: ``guess`` gives what may follow a sequence. Remembers how it was called."""
+
+    method = "scripted"
+    weight_bytes = 0
+    bytes_per_token = 0
+
+    def __init__(self, guess: Callable[[Sequence, int], list[int]], needs: Needs = Needs()) -> None:  # noqa: B008
+        self.needs = needs
+        self.features: FeatureCache | None = None
+        self.calls: list[str] = []
+        self.seen: tuple[Sequence, ...] = ()
+        self._guess = guess
+
+    def prepare(self, blocks: int, features: FeatureCache | None) -> None:
+        self.features = features
+
+    def propose(self, sequences: tuple[Sequence, ...], depths: tuple[int, ...]) -> list[Draft]:
+        self.calls.append("propose")
+        return [
+            Draft(np.array(self._guess(sequence, depth)[:depth], dtype=np.int64))
+            for sequence, depth in zip(sequences, depths, strict=True)
+        ]
+
+    def observe(self, sequences: tuple[Sequence, ...]) -> None:
+        self.calls.append("observe")
+        self.seen = sequences
+
+    def forget(self, sequence_id: str) -> None:
+        self.calls.append(f"forget {sequence_id}")
 
 
 def greedy(name: str, prompt: Iterable[int], max_tokens: int) -> Request:
@@ -55,6 +92,14 @@ class Run:
     @property
     def preempted(self) -> int:
         return sum(step.preempted for step in self.steps)
+
+    @property
+    def cached(self) -> int:
+        return sum(step.cached_prompt_tokens for step in self.steps)
+
+    @property
+    def read(self) -> int:
+        return sum(step.prompt_tokens for step in self.steps)
 
 
 def drive(

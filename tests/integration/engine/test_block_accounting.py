@@ -1,6 +1,9 @@
 """Whatever happens to requests, every KV block comes back."""
 
+import gc
 import random
+import resource
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -35,41 +38,119 @@ def a_small_core(folder: Path) -> EngineCore:
 
 ACTION = st.one_of(
     st.tuples(st.just("add"), st.integers(1, 900), st.integers(1, 120)),
+    st.tuples(st.just("add"), st.integers(1, 60), st.integers(1, 8)),
     st.tuples(st.just("remove"), st.integers(0, 40), st.just(0)),
     st.tuples(st.just("step"), st.integers(0, 5), st.integers(1, 8)),
+    st.tuples(st.just("fault"), st.integers(0, 5), st.booleans()),
 )
+
+
+class Broken(Exception):
+    """The model's own."""
+
+
+class Accounting:
+    """A core, its requests, and what must hold of its blocks at any time."""
+
+    def __init__(self, core: EngineCore) -> None:
+        self.core = core
+        self.added: list[str] = []
+
+    def add(self, tokens: int, max_tokens: int) -> None:
+        self.added.append(f"r{len(self.added)}")
+        # One of three texts, so that requests share blocks.
+        prompt = tuple(random.Random(tokens % 3).choices(range(3, 20), k=tokens))
+        self.core.add(Request(self.added[-1], prompt, Sampling(max_tokens=max_tokens, temperature=0.0)))
+
+    def remove(self, number: int, _: int) -> None:
+        self.core.remove(f"r{number}")
+
+    def step(self, depth: int, count: int) -> None:
+        for _ in range(count):
+            self.core.step(depth)
+
+    def fault(self, depth: int, everyone_leaves: bool) -> None:
+        """The model fails once; the serving loop then drops the batch, or somebody stays."""
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(self.core._model, "run", lambda *_: (_ for _ in ()).throw(Broken))
+            with suppress(Broken):
+                self.core.step(depth)
+        for sequence in tuple(self.core._scheduler.running) if everyone_leaves else ():
+            self.core.remove(sequence.id)
+
+    def check(self) -> None:
+        load, pool = self.core.load(), self.core._scheduler.pool
+        assert load.decoding <= load.running <= 6
+        tables = [sequence.blocks for sequence in self.core._scheduler.running]
+        assert len({block for table in tables for block in table}) + pool.free == pool.total
+        assert all(not sequence.blocks for sequence in self.core._scheduler.waiting)
 
 
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(actions=st.lists(ACTION, min_size=5, max_size=40))
-def test_after_any_mix_of_actions_all_blocks_are_free(
+def test_after_any_mix_of_requests_cancels_and_faults_all_blocks_are_free(
     small_core: EngineCore, actions: list[tuple[str, int, int]]
 ) -> None:
-    core = small_core
-    added: list[str] = []
-    for kind, first, second in actions:
-        if kind == "add":
-            added.append(f"r{len(added)}")
-            prompt = tuple(random.Random(first).choices(range(3, 20), k=first))
-            core.add(Request(added[-1], prompt, Sampling(max_tokens=second, temperature=0.0)))
-        elif kind == "remove":
-            core.remove(f"r{first}")
-        else:
-            for _ in range(second):
-                core.step(first)
-        load = core.load()
-        assert 0.0 <= load.kv_usage <= 1.0
-        assert load.decoding <= load.running <= 6
-    for name in added:
-        core.remove(name)
+    accounting = Accounting(small_core)
 
-    load = core.load()
+    for name, first, second in actions:
+        getattr(accounting, name)(first, second)
+        accounting.check()
+    for name in accounting.added:
+        small_core.remove(name)
+
+    load = small_core.load()
     assert (load.running, load.waiting, load.kv_usage) == (0, 0, 0.0)
 
 
 @pytest.fixture(scope="module")
 def small_core(small: Path) -> EngineCore:
     return a_small_core(small)
+
+
+def soak(core: EngineCore, names: range) -> int:
+    """Serve requests with cancels and changes of depth; gives how many came to their end."""
+    chance = random.Random(names.start)
+    ended, left = 0, {}
+    waiting = list(names)
+    while waiting or left:
+        while waiting and len(left) < 12:
+            name = f"n{waiting.pop()}"
+            left[name] = chance.randint(1, 9)
+            prompt = tuple(chance.choices(range(3, 8), k=chance.choice((1, 4, 20, 60))))
+            core.add(Request(name, prompt, Sampling(max_tokens=left[name], temperature=0.0)))
+        step = core.step(chance.randrange(6))
+        gone = {name for name in left if chance.random() < 0.02}
+        for sequence in step.sequences if step else ():
+            left[sequence.request_id] -= len(sequence.tokens)
+            if left[sequence.request_id] == 0:
+                gone.add(sequence.request_id)
+                ended += 1
+        for name in gone:
+            core.remove(name)
+            del left[name]
+    return ended
+
+
+def resident_bytes() -> int:
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return pages * resource.getpagesize()
+
+
+def test_two_thousand_requests_leave_the_memory_as_it_was(small_core: EngineCore) -> None:
+    soak(small_core, range(300))  # as much of the prefix cache is in use as ever will be
+    gc.collect()
+    before, held = len(gc.get_objects()), resident_bytes()
+
+    ended = soak(small_core, range(300, 2300))
+
+    gc.collect()
+    assert ended > 1000
+    assert small_core.load().kv_usage == 0.0
+    assert len(small_core._scheduler.pool._published) <= small_core._scheduler.pool.total
+    # One object a request would be 2,000.
+    assert len(gc.get_objects()) - before < 200
+    assert resident_bytes() - held < 8 << 20
 
 
 def test_a_fault_in_the_model_loses_no_block(small: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,50 +4,23 @@ from pathlib import Path
 
 import pytest
 import torch
-from tests.integration.engine.driving import greedy
+from tests.integration.engine.driving import Scripted, greedy
 from transformers import AutoModelForCausalLM
 
-from specfleet_engine.cache import FeatureCache, slots_for
+from specfleet_engine.cache import slots_for
 from specfleet_engine.core import EngineCore
 from specfleet_engine.load import load_model
-from specfleet_engine.proposers import Draft, Needs
-from specfleet_engine.sequence import Sequence
+from specfleet_engine.proposers import Needs
 
 PROMPT = (7, 40, 99, 5, 230, 311, 18)
 
 
-class Wrong:
-    """Drafts the same token for ever, and remembers how it was called."""
-
-    method = "wrong"
-    weight_bytes = 0
-    bytes_per_token = 0
-
-    def __init__(self, needs: Needs) -> None:
-        self.needs = needs
-        self.features: FeatureCache | None = None
-        self.calls: list[str] = []
-        self.seen: list[Sequence] = []
-
-    def prepare(self, blocks: int, features: FeatureCache | None) -> None:
-        self.features = features
-
-    def propose(self, sequences: tuple[Sequence, ...], depths: tuple[int, ...]) -> list[Draft]:
-        self.calls.append("propose")
-        return [
-            Draft(sequence.tokens[:1].repeat(depth))
-            for sequence, depth in zip(sequences, depths, strict=True)
-        ]
-
-    def observe(self, sequences: tuple[Sequence, ...]) -> None:
-        self.calls.append("observe")
-        self.seen = list(sequences)
-
-    def forget(self, sequence_id: str) -> None:
-        self.calls.append(f"forget {sequence_id}")
+def wrong(needs: Needs) -> Scripted:
+    """Drafts the first token of the prompt for ever."""
+    return Scripted(lambda sequence, depth: [PROMPT[0]] * depth, needs)
 
 
-def a_core(folder: Path, proposer: Wrong, max_model_len: int = 64) -> EngineCore:
+def a_core(folder: Path, proposer: Scripted, max_model_len: int = 64) -> EngineCore:
     return EngineCore(
         load_model(folder, torch.float32),
         proposer,
@@ -59,7 +32,7 @@ def a_core(folder: Path, proposer: Wrong, max_model_len: int = 64) -> EngineCore
 
 
 def test_the_features_of_verified_tokens_are_the_hidden_states_of_transformers(llama: Path) -> None:
-    proposer = Wrong(Needs(entering=(2, 4, 5), final=True))
+    proposer = wrong(Needs(entering=(2, 4, 5), final=True))
     core = a_core(llama, proposer)
     core.add(greedy("r", PROMPT, 20))
 
@@ -81,7 +54,7 @@ def test_the_features_of_verified_tokens_are_the_hidden_states_of_transformers(l
 
 
 def test_at_depth_zero_the_proposer_is_not_called_and_its_features_are_kept(llama: Path) -> None:
-    proposer = Wrong(Needs(final=True))
+    proposer = wrong(Needs(final=True))
     core = a_core(llama, proposer)
     core.add(greedy("r", PROMPT, 20))
 
@@ -98,7 +71,7 @@ def test_at_depth_zero_the_proposer_is_not_called_and_its_features_are_kept(llam
 
 
 def test_a_request_that_leaves_is_forgotten(llama: Path) -> None:
-    proposer = Wrong(Needs())
+    proposer = wrong(Needs())
     core = a_core(llama, proposer)
     core.add(greedy("r", PROMPT, 20))
     core.step(2)
@@ -111,7 +84,7 @@ def test_a_request_that_leaves_is_forgotten(llama: Path) -> None:
 
 def test_features_count_as_memory_of_the_kv_cache(llama: Path) -> None:
     # 4 KiB of KV a token, and 4 states of 128 x 4 bytes: 6 KiB, so 8 MiB hold 85 blocks of 16.
-    core = a_core(llama, Wrong(Needs(entering=(2, 4, 5), final=True)), max_model_len=1024)
+    core = a_core(llama, wrong(Needs(entering=(2, 4, 5), final=True)), max_model_len=1024)
 
     assert core.limits.kv_tokens == 85 * 16
 

@@ -5,18 +5,16 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import torch
-from tests.integration.engine.checkpoints import KINDS, VOCABULARY, save_random
-from tests.integration.engine.driving import a_core, drive, generate, greedy
-from transformers import AutoModelForCausalLM
+from tests.integration.engine.checkpoints import VOCABULARY
+from tests.integration.engine.driving import Scripted, a_core, drive, generate, greedy
 
-from specfleet_engine.batch import Rows, build_batch
 from specfleet_engine.core import PROMPT_TOKENS_PER_STEP
-from specfleet_engine.load import load_model
 from specfleet_engine.sequence import Sequence
 from specfleet_serving.core import Request
 
 LENGTH = 60
+WRONG = {3, 4, 9, 16, 22, 23, 24, 31, 37, 44, 52, 53}
+CHUNK = PROMPT_TOKENS_PER_STEP["cpu"]
 
 
 def prompt(seed: int, tokens: int) -> tuple[int, ...]:
@@ -49,6 +47,28 @@ def test_every_depth_and_batch_gives_the_text_of_transformers(llama: Path, depth
         assert 0 < run.accepted < run.drafted
     else:
         assert run.drafted == 0
+
+
+def half_right(folder: Path) -> Scripted:
+    """Drafts the right text but at `WRONG` places, which fall on every place within a draft."""
+
+    def guess(sequence: Sequence, depth: int) -> list[int]:
+        begin = len(sequence) - sequence.prompt_length
+        text = expected(folder, tuple(sequence.tokens[: sequence.prompt_length].tolist()))
+        return [
+            (token + 1) % VOCABULARY if place in WRONG else token
+            for place, token in enumerate(text[begin : begin + depth], begin)
+        ]
+
+    return Scripted(guess)
+
+
+@pytest.mark.parametrize("depth", range(1, 6))
+def test_a_rejection_at_any_place_leaves_no_trace(llama: Path, depth: int) -> None:
+    run = drive(a_core(llama, proposer=half_right(llama)), requests(8), depth)
+
+    assert run.texts == all_expected(llama, 8)
+    assert 0 < run.accepted < run.drafted
 
 
 def test_drafts_save_steps(llama: Path) -> None:
@@ -87,20 +107,20 @@ def test_a_preempted_request_goes_on_where_it_was(llama: Path, depth: int) -> No
     assert core.limits.kv_tokens == 256
     assert run.preempted > 0
     assert run.texts == all_expected(llama, 8)
-    assert sum(step.prompt_tokens for step in run.steps) == sum(len(tokens) for tokens in PROMPTS)
+    assert run.read == sum(len(tokens) for tokens in PROMPTS)
     assert sorted(name for step in run.steps for name in step.admitted) == [f"r{n}" for n in range(8)]
 
 
 def test_a_long_prompt_is_read_in_chunks_while_others_decode(llama: Path) -> None:
-    long = prompt(99, 2 * PROMPT_TOKENS_PER_STEP + 40)
+    long = prompt(99, 2 * CHUNK + 40)
     core = a_core(llama, max_model_len=1024)
 
     run = drive(core, requests(1), 2, joining={3: greedy("long", long, 10)})
 
     assert run.texts == all_expected(llama, 1) | {"long": expected(llama, long, 10)}
-    reading = [number for number, step in enumerate(run.steps) if not step.decoding]
-    assert reading == [0, 3, 5, 7]
-    assert max(step.prompt_tokens for step in run.steps) == PROMPT_TOKENS_PER_STEP
+    assert [step.prompt_tokens for step in run.steps[3:6]] == [CHUNK, CHUNK, 40]
+    assert all(step.decoding for step in run.steps[1:])
+    assert [len(step.sequences) for step in run.steps[3:6]] == [1, 1, 2]
 
 
 def test_a_batch_beyond_the_largest_waits_and_is_served(llama: Path) -> None:
@@ -130,27 +150,6 @@ def test_no_token_is_drafted_or_given_beyond_the_limits(llama: Path) -> None:
             ]
             assert sequence.drafted <= left - 1
             given[sequence.request_id] += len(sequence.tokens)
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_the_logits_are_those_of_transformers_own_attention(tmp_path: Path, kind: str) -> None:
-    folder = save_random(tmp_path, kind, layers=3)
-    ours = load_model(folder, torch.float32)
-    theirs = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32, attn_implementation="sdpa")
-    kv = ours.new_cache(16)
-    rows = []
-    for number, tokens in enumerate(PROMPTS[:3]):
-        sequence = Sequence(greedy(f"r{number}", tokens, 5), 512)
-        sequence.blocks = list(range(number * 4, number * 4 + 4))
-        # All but the first are judged as drafts, so that each position gets a line of logits.
-        rows.append(Rows(sequence, 0, sequence.tokens, drafts=len(tokens) - 1))
-
-    with torch.inference_mode():
-        batch = build_batch(rows, kv)
-        logits = ours.run(batch, batch.rows)
-        separate = [theirs(input_ids=torch.from_numpy(row.tokens)[None]).logits[0] for row in batch.rows]
-
-    assert torch.allclose(logits, torch.cat(separate), atol=2e-5, rtol=0)
 
 
 def test_a_depth_that_was_not_prepared_is_refused(llama: Path) -> None:

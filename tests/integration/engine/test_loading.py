@@ -11,8 +11,8 @@ from safetensors.torch import load_file, save_file
 from tests.integration.engine.checkpoints import save_random
 
 from specfleet_engine.core import EngineCore
-from specfleet_engine.errors import KVCacheTooSmall, ModelRefused
-from specfleet_engine.load import check_transformers_version, load_model, load_tokenizer
+from specfleet_engine.errors import DeviceMissing, KVCacheTooSmall, ModelRefused
+from specfleet_engine.load import check_transformers_version, choose_device, load_model, load_tokenizer
 
 
 @pytest.fixture
@@ -104,6 +104,25 @@ def test_a_missing_path_is_refused(tmp_path: Path) -> None:
 def test_a_length_beyond_the_positions_of_the_model_is_refused(folder: Path) -> None:
     with pytest.raises(ModelRefused, match="--max-model-len 1025 is more than the 1024 positions"):
         load_model(folder, torch.float32, 1025)
+
+
+@pytest.mark.parametrize(
+    ("name", "gpu", "device"),
+    [("auto", False, "cpu"), ("auto", True, "cuda"), ("cpu", True, "cpu"), ("cuda", True, "cuda")],
+)
+def test_auto_takes_a_gpu_if_there_is_one(
+    monkeypatch: pytest.MonkeyPatch, name: str, gpu: bool, device: str
+) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: gpu)
+
+    assert choose_device(name).type == device
+
+
+def test_a_gpu_that_is_not_there_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+
+    with pytest.raises(DeviceMissing, match="--device cuda, but torch finds no GPU"):
+        choose_device("cuda")
 
 
 @pytest.mark.parametrize("version", ["5.15.2", "5.25.0", "4.57.0", "6.0.0.dev0"])
