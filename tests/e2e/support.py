@@ -116,7 +116,8 @@ class Release:
             f"engineImages.simulated={self.images['simulated']}",
             f"prometheus.image={self.images['prometheus']}",
             "prometheus.install=true",
-            "tuning.scrapeIntervalSeconds=5",
+            # As in the demo. It is also the pace of the tuner's passes, and with that of every pin and push.
+            "tuning.scrapeIntervalSeconds=3",
             "tuning.pushCooldownSeconds=15",
             "tuning.probeSeconds=10",
             "tuning.probeUnknownIntervalSeconds=15",
