@@ -16,7 +16,7 @@ import torch
 
 from specfleet_engine.core import EngineCore
 from specfleet_engine.cpu import usable_cores
-from specfleet_engine.errors import EngineError
+from specfleet_engine.errors import EngineError, ProposerRefused
 from specfleet_engine.forward import TargetModel
 from specfleet_engine.load import choose_device, load_model, load_tokenizer
 from specfleet_engine.proposers import Proposer
@@ -49,7 +49,9 @@ def main(arguments: list[str] | None = None, termination_log: Path = TERMINATION
         with ThreadPoolExecutor(1, "load") as loading:
             core, tokenizer = loading.submit(_load, options).result()
     except EngineError as error:
-        _give_up(str(error), termination_log)
+        # By this word the operator tells a pair that does not fit from a model that cannot be served.
+        at_fault = "proposer: " if isinstance(error, ProposerRefused) else ""
+        _give_up(f"{at_fault}{error}", termination_log)
         return 1
     return serve(core, tokenizer, settings)
 

@@ -13,8 +13,10 @@ from tests.e2e.support import (
     REPOSITORY,
     Kube,
     Release,
+    condition,
     engine_pods,
     identities,
+    is_ready,
     schedule_version,
     wait_for,
     wait_ready,
@@ -168,3 +170,56 @@ def test_a_stream_outlives_the_end_of_its_pod_while_new_work_is_refused(kube: Ku
 def is_open(kube: Kube, namespace: str, pod: str) -> bool:
     """Ask a pod itself whether it takes new work."""
     return kube.proxy.get(kube.pod(namespace, pod, "/ready")).status_code == 200
+
+
+# The model as its own draft model: the tokenizer fits, and what it drafts is what it would say.
+ITSELF = {"uri": "file:///models/smollm2"}
+
+
+def draft_by(kube: Kube, namespace: str, method: str) -> None:
+    """Let the model's own weights draft by that method."""
+    speculation = {"method": method, "proposer": ITSELF, "ngram": None}
+    # Two copies of the weights must fit into the example's memory limit.
+    engine = {"kvCacheMib": 256}
+    kube.patch("specdep", namespace, NAME, {"spec": {"speculation": speculation, "engine": engine}})
+
+
+def compatible(kube: Kube, namespace: str, status: str, reason: str) -> str | None:
+    """Give the message of ProposerCompatible once it stands as expected."""
+    found = condition(kube.get("specdep", namespace, NAME) or {}, "ProposerCompatible")
+    return str(found["message"]) if (found.get("status"), found.get("reason")) == (status, reason) else None
+
+
+def test_a_proposer_that_does_not_fit_is_told_by_name_and_takes_no_traffic(kube: Kube, served: str) -> None:
+    wait_ready(kube, served, NAME)
+    before = identities(engine_pods(kube, served, NAME))
+
+    draft_by(kube, served, "eagle3")
+    message = wait_for(
+        "the pair is refused",
+        lambda: compatible(kube, served, "False", "ProposerRefused"),
+        seconds=180,
+    )
+
+    assert "/models/smollm2" in message and "eagle3" in message
+    ready = {pod["metadata"]["uid"] for pod in engine_pods(kube, served, NAME) if is_ready(pod)}
+    assert ready == before.keys()
+    greedy(kube, served, "The capital of France is", 1)
+
+
+def test_a_draft_model_that_fits_takes_over_and_spares_steps(kube: Kube, served: str) -> None:
+    draft_by(kube, served, "draftModel")
+    wait_ready(kube, served, NAME, seconds=300)
+    wait_for("the pair is accepted", lambda: compatible(kube, served, "True", "ProposerLoaded"), seconds=30)
+    wait_for("the old pods are gone", lambda: len(engine_pods(kube, served, NAME)) == 1, seconds=60)
+    pod = only_pod(kube, served)
+    pin(kube, served, pod, 5)
+    at = steps(kube.metrics(served, pod), 5)
+
+    # Nothing repeats here: only a proposer that knows the model can guess.
+    greedy(kube, served, "Once upon a time, in a small town by the sea,", TOKENS)
+    taken = steps(kube.metrics(served, pod), 5) - at
+
+    print(f"steps for {TOKENS} tokens with the model as its own draft model: {taken}")
+    # Six tokens a step, if every draft is accepted; some room for near ties.
+    assert 0 < taken <= TOKENS / 4

@@ -6,22 +6,11 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field
 
 from specfleet.api.fields import NOT_STORED, DataKey, GoDuration, ObjectName, Percent, Written
+from specfleet.api.model_uri import LONGEST_URI, served_uri
 from specfleet.api.owned import OWNED_ENV_PREFIX, OWNED_FLAGS
 from specfleet.api.rules import ListMap, Rule, Rules, matching
 
-_SEGMENT = "(/[.]?[A-Za-z0-9_-][A-Za-z0-9._-]*)"
-
-ModelUri = Annotated[
-    str,
-    Field(max_length=1024),
-    Rules(
-        matching(
-            f"^(|file://{_SEGMENT}+|pvc://[a-z0-9]([-a-z0-9.]*[a-z0-9])?{_SEGMENT}*)$",
-            "model.uri must be file:///path (a directory in the engine's image) or pvc://claim/path (a claim "
-            "of this namespace), without '..' and without '/' at the end; no other scheme is served",
-        ),
-    ),
-]
+ModelUri = Annotated[str, Field(max_length=LONGEST_URI), Rules(served_uri("model.uri", optional=True))]
 
 
 class ModelSpec(Written):
@@ -156,9 +145,9 @@ class EngineSpec(Written):
     """Most requests in one batch of one pod; further ones wait. Default: 16. Changing it rolls the pods and
     starts a new baseline."""
     kv_cache_mib: Annotated[int, Field(ge=1, le=1_048_576)] | None = None
-    """Most memory for the KV cache of one pod, in MiB, beside the weights; less is taken when maxNumSeqs
-    sequences of maxModelLen need less. Only with engine.type builtin. Default: the engine's own, 1024.
-    Changing it rolls the pods and starts a new baseline."""
+    """Most memory for the KV cache of one pod, in MiB, beside the weights of model and proposer; less is
+    taken when maxNumSeqs sequences of maxModelLen need less. Only with engine.type builtin. Default: the
+    engine's own, 1024. Changing it rolls the pods and starts a new baseline."""
     extra_args: Annotated[tuple[Argument, ...], Field(max_length=32)] = ()
     """Further command-line arguments of the engine, after specfleet's own; never a flag that specfleet sets.
     Default: none. Changing them rolls the pods and starts a new baseline."""

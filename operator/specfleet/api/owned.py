@@ -18,7 +18,7 @@ COMMON_FLAGS = (
     "--max-num-seqs",
     "--drain-seconds",
 )
-BUILTIN_FLAGS = ("--model", "--dtype")
+BUILTIN_FLAGS = ("--model", "--dtype", "--proposer")
 # Owned only where engine.kvCacheMib is set: it was an argument of the user's own before that field came.
 KV_CACHE_FLAG = "--kv-cache-mib"
 SIMULATED_FLAGS = (
@@ -34,13 +34,18 @@ OWNED_FLAGS = (*COMMON_FLAGS, *BUILTIN_FLAGS, *SIMULATED_FLAGS)
 OWNED_ENV_PREFIX = "SPECFLEET_"
 
 # Volumes of the pod, and where they are mounted in the engine container.
-OWNED_VOLUMES = ("schedule", "model", "tmp")
+SCHEDULE_VOLUME = "schedule"
+MODEL_VOLUME = "model"
+SCRATCH_VOLUME = "tmp"
+PROPOSER_VOLUME = "proposer"
+OWNED_VOLUMES = (SCHEDULE_VOLUME, MODEL_VOLUME, SCRATCH_VOLUME, PROPOSER_VOLUME)
 CONFIG_PATH = "/etc/specfleet"
 SCHEDULE_PATH = f"{CONFIG_PATH}/schedule"
 MODELS_PATH = "/models"
+PROPOSER_PATH = "/proposer"
 SCRATCH_PATH = "/tmp"  # noqa: S108 - a path in the pod
 # Where nothing of the user's may be mounted, also further down.
-CLOSED_TREES = (CONFIG_PATH, MODELS_PATH)
+CLOSED_TREES = (CONFIG_PATH, MODELS_PATH, PROPOSER_PATH)
 
 # Prefixes of labels and annotations that specfleet writes.
 OWNED_PREFIXES = ("specfleet.dev/", "app.kubernetes.io/")

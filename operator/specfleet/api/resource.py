@@ -20,7 +20,7 @@ from specfleet.api.pod_volumes import (
 )
 from specfleet.api.rules import Rule
 from specfleet.api.spec import PoolSpec, Spec
-from specfleet.api.speculation_spec import DepthSpec, NgramSpec, SpeculationSpec
+from specfleet.api.speculation_spec import DepthSpec, NgramSpec, ProposerSpec, SpeculationSpec
 from specfleet.api.status import (
     Condition,
     DecisionStatus,
@@ -57,6 +57,7 @@ __all__ = [
     "PoolSpec",
     "PoolStatus",
     "PoolTuning",
+    "ProposerSpec",
     "Quantiles",
     "Recommendation",
     "Reported",

@@ -12,7 +12,7 @@ from specfleet.api.engine_spec import EngineSpec, ModelSpec
 from specfleet.api.fields import Written
 from specfleet.api.pod_settings import PodSettings
 from specfleet.api.rules import ListMap, Rule, Rules, matching
-from specfleet.api.speculation_spec import DepthSpec, SpeculationSpec
+from specfleet.api.speculation_spec import MODEL_METHODS, DepthSpec, SpeculationSpec
 from specfleet.api.tuning_spec import Objectives, PoolTuning, ScheduleRow, TuningSpec
 
 
@@ -84,6 +84,13 @@ class Spec(Written):
             "!has(self.model) || !has(self.model.uri) || self.model.uri == ''",
             lambda own: own.engine.type != "simulated" or own.model.uri == "",
             field="model",
+        ),
+        Rule(
+            f"the methods {', '.join(MODEL_METHODS)} draft with weights, which engine.type simulated cannot "
+            "load: write method ngram or none, or engine.type builtin",
+            f"self.engine.type != 'simulated' || !(self.speculation.method in {list(MODEL_METHODS)})",
+            lambda own: own.engine.type != "simulated" or own.speculation.method not in MODEL_METHODS,
+            field="speculation.method",
         ),
         Rule(
             "tuning.schedule must stay within speculation.depth.max (default 5; 0 with method none): lower "

@@ -5,7 +5,11 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import Field, model_validator
 
 from specfleet.api.fields import NOT_STORED, Depth, Written
-from specfleet.api.rules import Rule
+from specfleet.api.model_uri import LONGEST_URI, served_uri
+from specfleet.api.rules import Rule, Rules
+
+# What drafts with weights of its own.
+MODEL_METHODS = ("draftModel", "eagle", "eagle3", "medusa")
 
 
 class DepthSpec(Written):
@@ -46,12 +50,23 @@ class NgramSpec(Written):
     )
 
 
+class ProposerSpec(Written):
+    """The weights that draft: a small model, or a head that was trained for the served model."""
+
+    uri: Annotated[str, Field(max_length=LONGEST_URI), Rules(served_uri("proposer.uri"))]
+    """Where its files are: file:///path in the engine's image, or pvc://claim/path, mounted read-only; the
+    model's own claim may be named again. Changing it rolls the pods and starts a new baseline."""
+
+
 class SpeculationSpec(Written):
     """What drafts tokens, and how many."""
 
-    method: Literal["ngram", "none"]
-    """ngram drafts by looking back in the sequence; none serves without a proposer. Changing it rolls the
-    pods and starts a new baseline."""
+    method: Literal["draftModel", "eagle", "eagle3", "medusa", "ngram", "none"]
+    """draftModel drafts with a small model of the same tokenizer; eagle, eagle3 and medusa with a head that
+    was trained for the served model (all four need proposer and engine.type builtin); ngram by looking back
+    in the sequence; none serves without a proposer. Changing it rolls the pods and starts a new baseline."""
+    proposer: ProposerSpec | None = None
+    """The weights that draft; required with methods draftModel, eagle, eagle3 and medusa, and only there."""
     depth: DepthSpec = Field(default=DepthSpec(), json_schema_extra=NOT_STORED)
     """Bounds of the speculative depth. Default: initial 2, max 5; with method none 0 and 0."""
     ngram: NgramSpec | None = None
@@ -66,6 +81,20 @@ class SpeculationSpec(Written):
         return written
 
     rules: ClassVar[tuple[Rule, ...]] = (
+        Rule(
+            f"speculation.proposer is required with the methods {', '.join(MODEL_METHODS)}: write "
+            "proposer: {uri: file:///path or pvc://claim/path}",
+            f"!(self.method in {list(MODEL_METHODS)}) || has(self.proposer)",
+            lambda own: own.method not in MODEL_METHODS or own.proposer is not None,
+            field="proposer",
+        ),
+        Rule(
+            f"speculation.proposer is only for the methods {', '.join(MODEL_METHODS)}: drop the block, or "
+            "change the method",
+            f"self.method in {list(MODEL_METHODS)} || !has(self.proposer)",
+            lambda own: own.method in MODEL_METHODS or own.proposer is None,
+            field="proposer",
+        ),
         Rule(
             "speculation.ngram is only for method ngram: drop the block, or change the method",
             "self.method == 'ngram' || !has(self.ngram)",

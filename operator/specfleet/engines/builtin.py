@@ -2,7 +2,7 @@
 
 from specfleet.api.owned import BUILTIN_FLAGS, COMMON_FLAGS, KV_CACHE_FLAG
 from specfleet.api.resource import Spec
-from specfleet.engines.engine import Refusal, Timing
+from specfleet.engines.engine import ModelPaths, Refusal, Timing
 from specfleet.engines.flags import common_arguments, owned_flag_refusals
 
 
@@ -22,15 +22,16 @@ class BuiltinEngine:
         return owned_flag_refusals((*self.owned_flags, *cache), spec.engine.extra_args)
 
     def arguments(
-        self, spec: Spec, *, served_name: str, model_path: str | None, schedule_file: str
+        self, spec: Spec, *, served_name: str, paths: ModelPaths, schedule_file: str
     ) -> tuple[str, ...]:
-        if model_path is None:
+        if paths.model is None:
             raise ValueError("engine builtin needs model.uri: write file:///path or pvc://claim/path")
         cache = spec.engine.kv_cache_mib
         return (
-            *("--model", model_path),
+            *("--model", paths.model),
             *common_arguments(spec, self.timing, served_name=served_name, schedule_file=schedule_file),
             *("--dtype", spec.engine.dtype),
-            # Left out where the spec leaves it out: an argument that comes with an upgrade would roll pods.
+            # Left out where the spec leaves them out: an argument that comes with an upgrade would roll pods.
+            *(() if paths.proposer is None else ("--proposer", paths.proposer)),
             *(() if cache is None else (KV_CACHE_FLAG, str(cache))),
         )

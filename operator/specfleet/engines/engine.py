@@ -45,6 +45,14 @@ class Timing:
         return self.pre_stop + self.drain + self.teardown
 
 
+@dataclass(frozen=True, slots=True)
+class ModelPaths:
+    """Where the container finds the weights; None: the spec names none."""
+
+    model: str | None
+    proposer: str | None
+
+
 class Engine(Protocol):
     """One engine. Pure: no I/O, no clock, no environment."""
 
@@ -68,9 +76,6 @@ class Engine(Protocol):
         """Give every reason at once, so that one edit fixes the spec. Empty: served."""
 
     def arguments(
-        self, spec: Spec, *, served_name: str, model_path: str | None, schedule_file: str
+        self, spec: Spec, *, served_name: str, paths: ModelPaths, schedule_file: str
     ) -> Sequence[str]:
-        """Write the container arguments in a fixed order: equal specs must give equal pods.
-
-        ``model_path`` None: the spec names no model.
-        """
+        """Write the container arguments in a fixed order: equal specs must give equal pods."""

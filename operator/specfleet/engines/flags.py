@@ -25,11 +25,11 @@ def common_arguments(spec: Spec, timing: Timing, *, served_name: str, schedule_f
 
 
 def _method(spec: Spec) -> tuple[str, ...]:
-    if spec.speculation.method == "none":
-        return ("--method", "none")
+    if spec.speculation.method != "ngram":
+        return ("--method", spec.speculation.method)
     ngram = spec.speculation.ngram or NgramSpec()
     return (
-        *("--method", spec.speculation.method),
+        *("--method", "ngram"),
         *("--ngram-min-match", str(ngram.min_match)),
         *("--ngram-max-match", str(ngram.max_match)),
     )

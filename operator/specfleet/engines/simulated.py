@@ -3,7 +3,7 @@
 from specfleet.api.duration import seconds
 from specfleet.api.owned import COMMON_FLAGS, SIMULATED_FLAGS
 from specfleet.api.resource import SimulatedSpec, Spec
-from specfleet.engines.engine import Refusal, Timing
+from specfleet.engines.engine import ModelPaths, Refusal, Timing
 from specfleet.engines.flags import common_arguments, owned_flag_refusals
 
 
@@ -20,12 +20,7 @@ class SimulatedEngine:
         return owned_flag_refusals(self.owned_flags, spec.engine.extra_args)
 
     def arguments(
-        self,
-        spec: Spec,
-        *,
-        served_name: str,
-        model_path: str | None,
-        schedule_file: str,
+        self, spec: Spec, *, served_name: str, paths: ModelPaths, schedule_file: str
     ) -> tuple[str, ...]:
         simulated = spec.engine.simulated or SimulatedSpec()
         return (

@@ -22,7 +22,7 @@ class Finding:
     """One condition without its times."""
 
     type: str
-    status: Literal["True", "False"]
+    status: Literal["True", "False", "Unknown"]
     reason: str
     message: str
 
@@ -131,12 +131,3 @@ def _schedule_problems(
     for pool in resource.status.pools:
         if pool.fault is not None and pool.name in names:
             yield pool.fault.reason, f"pool {pool.name}: {pool.fault.message}"
-
-
-def proposer_compatible(resource: SpeculativeDeployment) -> Finding:
-    """Say whether proposer and target fit each other."""
-    if resource.spec.speculation.method == "none":
-        return Finding("ProposerCompatible", "True", "NoProposer", "method none has no proposer")
-    return Finding(
-        "ProposerCompatible", "True", "NoProposerModel", "method ngram drafts from the text itself"
-    )

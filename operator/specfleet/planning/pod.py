@@ -6,14 +6,13 @@ Source: design/contracts.md, reference/kopf-and-kubernetes.md section 8.
 
 from typing import Any
 
-from specfleet.api.owned import MODELS_PATH, OWNED_VOLUMES, SCHEDULE_PATH, SCRATCH_PATH
+from specfleet.api.owned import SCHEDULE_PATH, SCHEDULE_VOLUME, SCRATCH_PATH, SCRATCH_VOLUME
 from specfleet.engines.flags import HTTP_PORT
 from specfleet.planning import model_source, names
 from specfleet.planning.manifest import written
 from specfleet.planning.pool_design import PoolDesign
 
 PORT_NAME = "http"
-_SCHEDULE, _MODEL, _SCRATCH = OWNED_VOLUMES
 
 _CONTAINER_SECURITY = {
     "allowPrivilegeEscalation": False,
@@ -114,21 +113,23 @@ def _get(path: str) -> dict[str, Any]:
 
 
 def _own_volumes(design: PoolDesign) -> list[dict[str, Any]]:
-    volumes: list[dict[str, Any]] = [
-        {"name": _SCHEDULE, "configMap": {"name": design.schedule}},
-        {"name": _SCRATCH, "emptyDir": {}},
+    return [
+        {"name": SCHEDULE_VOLUME, "configMap": {"name": design.schedule}},
+        {"name": SCRATCH_VOLUME, "emptyDir": {}},
+        *(
+            {"name": mount.volume, "persistentVolumeClaim": {"claimName": mount.claim, "readOnly": True}}
+            for mount in model_source.claim_mounts(design.resource.spec)
+        ),
     ]
-    if (claim := model_source.claim(design.resource.spec.model.uri)) is not None:
-        volumes.append({"name": _MODEL, "persistentVolumeClaim": {"claimName": claim, "readOnly": True}})
-    return volumes
 
 
 def _own_mounts(design: PoolDesign) -> list[dict[str, Any]]:
-    mounts: list[dict[str, Any]] = [
+    return [
         # A directory, never subPath: the kubelet does not refresh that.
-        {"name": _SCHEDULE, "mountPath": SCHEDULE_PATH, "readOnly": True},
-        {"name": _SCRATCH, "mountPath": SCRATCH_PATH},
+        {"name": SCHEDULE_VOLUME, "mountPath": SCHEDULE_PATH, "readOnly": True},
+        {"name": SCRATCH_VOLUME, "mountPath": SCRATCH_PATH},
+        *(
+            {"name": mount.volume, "mountPath": mount.path, "readOnly": True}
+            for mount in model_source.claim_mounts(design.resource.spec)
+        ),
     ]
-    if model_source.claim(design.resource.spec.model.uri) is not None:
-        mounts.append({"name": _MODEL, "mountPath": MODELS_PATH, "readOnly": True})
-    return mounts

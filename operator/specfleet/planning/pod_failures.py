@@ -34,7 +34,7 @@ def pod_failures(pods: Iterable[Live], pools: Container[str]) -> tuple[PodFailur
     found: dict[tuple[str, str, str], list[str]] = defaultdict(list)
     for pod in pods:
         pool = str((pod["metadata"].get("labels") or {}).get(POOL_LABEL))
-        if pool in pools and not _is_gone(pod):
+        if pool in pools and not is_gone(pod):
             for reason, text in _causes(pod):
                 found[pool, reason, text].append(str(pod["metadata"]["name"]))
     return tuple(
@@ -48,7 +48,7 @@ def _subject(pods: list[str]) -> str:
     return f"pod {first}" if not others else f"pod {first} and {len(others)} more"
 
 
-def _is_gone(pod: Live) -> bool:
+def is_gone(pod: Live) -> bool:
     """Say whether the pod is being deleted or has ended: its Deployment has replaced it already."""
     phase = (pod.get("status") or {}).get("phase")
     return bool(pod["metadata"].get("deletionTimestamp")) or phase in ("Failed", "Succeeded")
@@ -79,12 +79,34 @@ def _container_cause(container: Live) -> str | None:
             f"the container cannot be created ({waiting}): check that every Secret, ConfigMap and claim "
             "it names exists"
         )
-    ended = state.get("terminated") or (container.get("lastState") or {}).get("terminated")
-    if ended is None or container.get("ready"):
+    ended = _ended(container)
+    if ended is None:
         return None
     if ended.get("exitCode") == 0 and waiting != "CrashLoopBackOff":
         return None
     return _exit_cause(ended)
+
+
+def _ended(container: Live) -> Live | None:
+    """Give how a container that is not ready ended the last time; None: it did not, or it serves."""
+    if container.get("ready"):
+        return None
+    ended: Live | None = (container.get("state") or {}).get("terminated") or (
+        container.get("lastState") or {}
+    ).get("terminated")
+    return ended
+
+
+def last_words(container: Live) -> str | None:
+    """Give why an engine of ours could not start, in its own words; None: it said nothing of that kind."""
+    ended = _ended(container)
+    return None if ended is None else _own_words(ended)
+
+
+def _own_words(ended: Live) -> str | None:
+    lines = str(ended.get("message") or "").strip().splitlines()
+    found = _ENGINE_LINE.fullmatch(lines[-1]) if lines else None
+    return one_line(found[1]) if found is not None and found[1].isprintable() else None
 
 
 def _exit_cause(ended: Live) -> str:
@@ -93,8 +115,6 @@ def _exit_cause(ended: Live) -> str:
             "the engine was killed for want of memory (OOMKilled): raise its memory limit, or lower "
             "engine.kvCacheMib or maxNumSeqs"
         )
-    lines = str(ended.get("message") or "").strip().splitlines()
-    own_words = _ENGINE_LINE.fullmatch(lines[-1]) if lines else None
-    if own_words is not None and own_words[1].isprintable():
-        return f"the engine cannot start: {one_line(own_words[1])}"
+    if (words := _own_words(ended)) is not None:
+        return f"the engine cannot start: {words}"
     return f"the engine ended with exit code {ended.get('exitCode')}: see kubectl logs --previous"

@@ -47,14 +47,14 @@ class PoolDesign:
         own = self.engine.arguments(
             spec,
             served_name=spec.model.served_name or self.resource.name,
-            model_path=model_source.path(spec.model.uri),
+            paths=model_source.model_paths(spec),
             schedule_file=f"{SCHEDULE_PATH}/{SCHEDULE_KEY}",
         )
         return (*own, *spec.engine.extra_args)
 
     @property
     def fingerprint(self) -> str:
-        """Hash what makes measurements comparable: model, image, arguments, environment, hardware.
+        """Hash what makes measurements comparable: weights, image, arguments, environment, hardware.
 
         Replicas, objectives, tuning and schedules are left out: they change while a baseline stays valid.
         """
@@ -68,6 +68,9 @@ class PoolDesign:
             "nodeSelector": written(template.node_selector),
             "nodeAffinity": written(template.affinity).get("nodeAffinity"),
         }
+        # Without a proposer there is no such key: fingerprints from before there were any still hold.
+        if spec.speculation.proposer is not None:
+            comparable["proposer"] = spec.speculation.proposer.uri
         return digest(comparable)[:_FINGERPRINT_LENGTH]
 
 

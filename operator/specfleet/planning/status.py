@@ -5,6 +5,7 @@ from typing import Any
 
 from specfleet.api.resource import SpeculativeDeployment
 from specfleet.planning import conditions
+from specfleet.planning.compatibility import proposer_compatible
 from specfleet.planning.observed import Observed
 from specfleet.planning.planned import Plan
 from specfleet.planning.pod_failures import pod_failures
@@ -26,7 +27,7 @@ def status(
         conditions.ready(pools, planned.refusals),
         conditions.progressing(pools, planned.refusals),
         conditions.degraded(resource, pools, planned.refusals, failures),
-        conditions.proposer_compatible(resource),
+        proposer_compatible(resource, planned.pools, observed.pods),
     )
     return {
         "observedGeneration": resource.generation,

@@ -41,7 +41,7 @@ def test_a_proposer_that_is_refused_ends_the_program_with_the_reason(llama: Path
 
     assert status == 1
     assert log.read_text() == (
-        f"specfleet_engine: the proposer in {head} is not what its config.json says: "
+        f"specfleet_engine: proposer: the proposer in {head} is not what its config.json says: "
         f"missing tensors: layers.0.mlp.up_proj.weight\n"
     )
 

@@ -24,6 +24,9 @@ spec:
   pools: [{name: interactive, replicas: 0}]
 """
 
+# design/api.md, "Rules"
+METHODS_WITH_WEIGHTS = ("draftModel", "eagle", "eagle3", "medusa")
+
 SIMULATED = {"spec.engine.type": "simulated", "spec.model": GONE}
 
 
@@ -117,6 +120,17 @@ ACCEPTED = [
     Case("initial-equals-max", {"spec.speculation.depth": {"initial": 5, "max": 5}}),
     Case("deepest", {"spec.speculation.depth": {"initial": 0, "max": 16}}),
     Case("ngram-of-one-length", {"spec.speculation.ngram": {"minMatch": 3, "maxMatch": 3}}),
+    *(
+        Case(
+            f"weights-that-draft-by-{method}",
+            {"spec.speculation": {"method": method, "proposer": {"uri": "pvc://heads/v1"}}},
+        )
+        for method in METHODS_WITH_WEIGHTS
+    ),
+    Case(
+        "proposer-in-the-image",
+        {"spec.speculation": {"method": "eagle3", "proposer": {"uri": "file:///models/eagle3"}}},
+    ),
     Case("no-speculation", {"spec.speculation": {"method": "none"}}),
     Case(
         "no-speculation-said-twice",
@@ -365,7 +379,59 @@ REFUSED = [
     ),
     # speculation
     malformed(
-        "unknown-method", {"spec.speculation.method": "eagle3"}, "spec.speculation.method", "must be one of"
+        "unknown-method", {"spec.speculation.method": "suffix"}, "spec.speculation.method", "must be one of"
+    ),
+    *(
+        refused(
+            f"{method}-without-weights",
+            {"spec.speculation.method": method},
+            "spec.speculation.proposer",
+            "proposer: {uri: file:///path or pvc://claim/path}",
+        )
+        for method in METHODS_WITH_WEIGHTS
+    ),
+    *(
+        refused(
+            f"weights-for-{method}",
+            {"spec.speculation": {"method": method, "proposer": {"uri": "pvc://heads/v1"}}},
+            "spec.speculation.proposer",
+            "drop the block",
+        )
+        for method in ("ngram", "none")
+    ),
+    *(
+        refused(
+            f"{method}-for-simulated",
+            SIMULATED | {"spec.speculation": {"method": method, "proposer": {"uri": "pvc://heads/v1"}}},
+            "spec.speculation.method",
+            "write method ngram or none",
+        )
+        for method in METHODS_WITH_WEIGHTS
+    ),
+    malformed(
+        "proposer-without-uri",
+        {"spec.speculation": {"method": "eagle", "proposer": {}}},
+        "spec.speculation.proposer.uri",
+        "is required",
+    ),
+    *(
+        refused(
+            f"proposer-{kind}",
+            {"spec.speculation": {"method": "eagle", "proposer": {"uri": uri}}},
+            "spec.speculation.proposer.uri",
+            "must be file:///path",
+        )
+        for kind, uri in {
+            "of-nowhere": "",
+            "of-a-hub": "hf://org/head",
+            "that-climbs": "pvc://c/../x",
+        }.items()
+    ),
+    refused(
+        "ngram-block-with-weights",
+        {"spec.speculation": {"method": "eagle", "proposer": {"uri": "pvc://heads"}, "ngram": {}}},
+        "spec.speculation.ngram",
+        "only for method ngram",
     ),
     refused(
         "initial-above-max",
@@ -565,6 +631,12 @@ REFUSED = [
         "belong to specfleet",
     ),
     refused(
+        "volume-of-the-proposer",
+        _template(volumes=[{"name": "proposer", "emptyDir": {}}]),
+        f"{TEMPLATE}.volumes[0].name",
+        "belong to specfleet",
+    ),
+    refused(
         "volume-in-capitals",
         _template(volumes=[{"name": "Cache", "emptyDir": {}}]),
         f"{TEMPLATE}.volumes[0].name",
@@ -594,6 +666,7 @@ REFUSED = [
             "over-the-schedule": "/etc/specfleet/schedule",
             "over-etc": "/etc",
             "over-the-models": "/models",
+            "over-the-proposer": "/proposer",
             "inside-the-models": "/models/smollm2",
             "over-tmp": "/tmp",
             "over-proc": "/proc",

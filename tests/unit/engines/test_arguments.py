@@ -6,6 +6,7 @@ import pytest
 
 from specfleet.api.owned import BUILTIN_FLAGS, COMMON_FLAGS, SIMULATED_FLAGS
 from specfleet.api.resource import Spec
+from specfleet.engines.engine import ModelPaths
 from specfleet.engines.registry import ENGINES
 
 
@@ -21,10 +22,18 @@ def a_spec(engine: dict[str, Any], speculation: dict[str, Any] | None = None) ->
     )
 
 
+def a_drafter(method: str) -> dict[str, Any]:
+    return {"method": method, "proposer": {"uri": "pvc://heads/head"}}
+
+
 def arguments(spec: Spec) -> list[str]:
+    proposer = None if spec.speculation.proposer is None else "/proposer/head"
     return list(
         ENGINES[spec.engine.type].arguments(
-            spec, served_name="chat", model_path="/models/smollm2", schedule_file="/schedule/schedule.json"
+            spec,
+            served_name="chat",
+            paths=ModelPaths("/models/smollm2", proposer),
+            schedule_file="/schedule/schedule.json",
         )
     )
 
@@ -80,11 +89,23 @@ def test_without_a_proposer_depth_is_nought_and_nothing_is_looked_up(engine: str
     assert not [flag for flag in written if flag.startswith("--ngram")]
 
 
+@pytest.mark.parametrize("method", ["draftModel", "eagle", "eagle3", "medusa"])
+def test_a_method_with_weights_is_named_with_the_folder_that_has_them(method: str) -> None:
+    written = arguments(a_spec({"type": "builtin"}, a_drafter(method)))
+
+    assert value_of("--method", written) == method
+    assert value_of("--proposer", written) == "/proposer/head"
+    assert not [flag for flag in written if flag.startswith("--ngram")]
+
+
 @pytest.mark.parametrize("engine", ["builtin", "simulated"])
 def test_every_flag_that_is_written_is_owned_and_every_owned_flag_is_written(engine: str) -> None:
     own = {"builtin": BUILTIN_FLAGS, "simulated": SIMULATED_FLAGS}[engine]
 
-    written = {part for part in arguments(a_spec({"type": engine})) if part.startswith("--")}
+    speculations = [None, a_drafter("eagle3")] if engine == "builtin" else [None]
+    lines = [arguments(a_spec({"type": engine}, speculation)) for speculation in speculations]
+
+    written = {part for line in lines for part in line if part.startswith("--")}
 
     assert written == {*COMMON_FLAGS, *own}
     assert set(ENGINES[engine].owned_flags) == written

@@ -80,4 +80,18 @@ def simulated_full() -> SpeculativeDeployment:
     )
 
 
-RESOURCES = {"builtin-full": builtin_full(), "builtin-small": a_resource(), "simulated": simulated_full()}
+def builtin_drafter() -> SpeculativeDeployment:
+    return a_resource(
+        a_pool("interactive", template={"resources": {"limits": {"memory": "8Gi"}}}),
+        model={"uri": "pvc://weights/llama"},
+        engine={"type": "builtin", "kvCacheMib": 2048},
+        speculation={"method": "eagle3", "proposer": {"uri": "pvc://heads/eagle3"}},
+    )
+
+
+RESOURCES = {
+    "builtin-drafter": builtin_drafter(),
+    "builtin-full": builtin_full(),
+    "builtin-small": a_resource(),
+    "simulated": simulated_full(),
+}

@@ -33,7 +33,7 @@ OTHER_VALUES: dict[str, tuple[str, Any]] = {
     "engine.dtype": ("builtin-full", "bfloat16"),
     "engine.maxModelLen": ("builtin-full", 1024),
     "engine.maxNumSeqs": ("builtin-full", 8),
-    "engine.kvCacheMib": ("cached", 512),
+    "engine.kvCacheMib": ("builtin-drafter", 512),
     "engine.extraArgs": ("builtin-full", ["--threads", "8"]),
     "engine.env.name": ("builtin-full", "OTHER"),
     "engine.env.value": ("builtin-full", "slow"),
@@ -47,6 +47,7 @@ OTHER_VALUES: dict[str, tuple[str, Any]] = {
     "engine.simulated.kneeTokens": ("simulated", 64),
     "engine.simulated.kvCacheTokens": ("simulated", 4096),
     "speculation.method": ("builtin-small", "none"),
+    "speculation.proposer.uri": ("builtin-drafter", "pvc://heads/other"),
     "speculation.depth.initial": ("builtin-full", 2),
     "speculation.depth.max": ("builtin-full", 9),
     "speculation.ngram.minMatch": ("builtin-full", 2),
@@ -122,8 +123,6 @@ def base(name: str) -> dict[str, Any]:
     pool = written["spec"]["pools"][0]
     if name == "pinned":
         pool["tuning"] = {"schedule": [{"maxRequests": 8, "depth": 4}, {"depth": 0}]}
-    if name == "cached":
-        written["spec"]["engine"]["kvCacheMib"] = 2048
     if name == "tolerant":
         pool["template"]["tolerations"] = [
             {"key": "a", "operator": "Equal", "value": "b", "effect": "NoExecute", "tolerationSeconds": 60}

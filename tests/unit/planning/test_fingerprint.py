@@ -17,6 +17,7 @@ def with_template(**template: Any) -> SpeculativeDeployment:
     return a_resource(a_pool(template=template))
 
 
+HEAD = {"method": "eagle", "proposer": {"uri": "pvc://heads/eagle"}}
 NODES = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": []}}
 
 
@@ -33,6 +34,7 @@ NODES = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms":
             a_resource(engine={"type": "builtin", "env": [{"name": "A", "value": "1"}]}), id="environment"
         ),
         pytest.param(a_resource(speculation={"method": "none"}), id="method"),
+        pytest.param(a_resource(speculation=HEAD), id="proposer"),
         pytest.param(a_resource(speculation={"method": "ngram", "ngram": {"minMatch": 3}}), id="ngram"),
         pytest.param(a_resource(speculation={"method": "ngram", "depth": {"max": 6}}), id="max-depth"),
         pytest.param(with_template(resources={"limits": {"nvidia.com/gpu": 1}}), id="gpus"),
@@ -72,6 +74,18 @@ def test_a_default_that_is_written_out_is_the_same_baseline() -> None:
     )
 
     assert fingerprint(written) == fingerprint(a_resource())
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        pytest.param({"method": "eagle", "proposer": {"uri": "pvc://other/eagle"}}, id="claim"),
+        pytest.param({"method": "eagle", "proposer": {"uri": "pvc://heads/other"}}, id="folder"),
+        pytest.param({"method": "eagle3", "proposer": {"uri": "pvc://heads/eagle"}}, id="method"),
+    ],
+)
+def test_another_proposer_starts_a_new_baseline(other: dict[str, Any]) -> None:
+    assert fingerprint(a_resource(speculation=other)) != fingerprint(a_resource(speculation=HEAD))
 
 
 def test_pools_on_different_hardware_have_different_baselines() -> None:

@@ -33,6 +33,11 @@ def container_of(resource: SpeculativeDeployment) -> dict[str, Any]:
     return dict(container)
 
 
+def value_of(flag: str, container: dict[str, Any]) -> str:
+    arguments: list[str] = container["args"]
+    return arguments[arguments.index(flag) + 1]
+
+
 def test_pods_meet_the_restricted_pod_security_standard() -> None:
     pod, container = pod_of(a_resource()), container_of(a_resource())
 
@@ -70,6 +75,44 @@ def test_a_claim_with_the_model_is_mounted_read_only_and_named_to_the_engine() -
     )["volumes"]
     assert {"name": "model", "mountPath": "/models", "readOnly": True} in container["volumeMounts"]
     assert container["args"][:2] == ["--model", "/models/smollm2/v1"]
+
+
+def test_a_claim_with_the_proposer_is_mounted_beside_the_model_and_named_to_the_engine() -> None:
+    resource = a_resource(
+        model={"uri": "pvc://weights/llama"},
+        speculation={"method": "eagle3", "proposer": {"uri": "pvc://heads/eagle3/v1"}},
+    )
+
+    container = container_of(resource)
+
+    assert pod_of(resource)["volumes"][-2:] == [
+        {"name": "model", "persistentVolumeClaim": {"claimName": "weights", "readOnly": True}},
+        {"name": "proposer", "persistentVolumeClaim": {"claimName": "heads", "readOnly": True}},
+    ]
+    assert {"name": "proposer", "mountPath": "/proposer", "readOnly": True} in container["volumeMounts"]
+    assert value_of("--model", container) == "/models/llama"
+    assert value_of("--proposer", container) == "/proposer/eagle3/v1"
+
+
+def test_a_claim_with_both_model_and_proposer_is_mounted_once() -> None:
+    resource = a_resource(
+        model={"uri": "pvc://weights/llama"},
+        speculation={"method": "draftModel", "proposer": {"uri": "pvc://weights/llama-small"}},
+    )
+
+    assert [volume["name"] for volume in pod_of(resource)["volumes"]] == ["schedule", "tmp", "model"]
+    assert value_of("--proposer", container_of(resource)) == "/models/llama-small"
+
+
+@pytest.mark.parametrize("model", ["file:///models/llama", "pvc://weights/llama"])
+def test_a_proposer_of_the_image_needs_no_volume(model: str) -> None:
+    resource = a_resource(
+        model={"uri": model},
+        speculation={"method": "medusa", "proposer": {"uri": "file:///models/medusa"}},
+    )
+
+    assert "proposer" not in [volume["name"] for volume in pod_of(resource)["volumes"]]
+    assert value_of("--proposer", container_of(resource)) == "/models/medusa"
 
 
 def test_a_model_of_the_image_needs_no_volume() -> None:

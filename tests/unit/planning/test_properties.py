@@ -45,6 +45,15 @@ engines = st.sampled_from(
     ]
 )
 
+without_weights = st.sampled_from([{"method": "ngram"}, {"method": "none"}])
+speculations = without_weights | st.sampled_from(
+    [
+        {"method": method, "proposer": {"uri": uri}}
+        for method in ("draftModel", "eagle", "eagle3", "medusa")
+        for uri in ("pvc://weights/proposer", "pvc://heads", "file:///proposer")
+    ]
+)
+
 
 @st.composite
 def resources(draw: st.DrawFn) -> SpeculativeDeployment:
@@ -55,7 +64,7 @@ def resources(draw: st.DrawFn) -> SpeculativeDeployment:
             "spec": {
                 "model": model,
                 "engine": engine,
-                "speculation": {"method": draw(st.sampled_from(["ngram", "none"]))},
+                "speculation": draw(speculations if engine["type"] == "builtin" else without_weights),
                 "pools": draw(pools),
             },
         }

@@ -1,0 +1,93 @@
+"""Condition ProposerCompatible: what pods tell of the weights that draft. Source: design/api.md, "Status"."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from tests.unit.planning.builders import (
+    NOON,
+    a_configuration,
+    a_pod,
+    a_resource,
+    an_empty_cluster,
+    planned,
+    running,
+)
+
+from specfleet.planning.plan import plan
+from specfleet.planning.status import status
+
+HEAD = a_resource(speculation={"method": "eagle3", "proposer": {"uri": "pvc://heads/eagle3"}})
+(POOL,) = planned(HEAD, an_empty_cluster()).pools
+
+
+def a_pod_of_the_head(name: str, fingerprint: str = POOL.fingerprint, **container: Any) -> dict[str, Any]:
+    pod = a_pod(name, container=container)
+    pod["metadata"]["labels"]["specfleet.dev/fingerprint"] = fingerprint
+    return pod
+
+
+def loaded(name: str = "b", **fields: Any) -> dict[str, Any]:
+    return a_pod_of_the_head(name, ready=True, state={"running": {}}, **fields)
+
+
+def refusing(name: str = "a", words: str = "proposer: vocabulary of 32000, not 49152", **fields: Any) -> Any:
+    ended = {"terminated": {"exitCode": 1, "message": f"specfleet_engine: {words}\n"}}
+    waiting = {"waiting": {"reason": "CrashLoopBackOff"}}
+    return a_pod_of_the_head(name, ready=False, state=waiting, lastState=ended, **fields)
+
+
+def conditions(*pods: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    observed = replace(running(HEAD), pods=pods)
+    found = status(HEAD, observed, plan(HEAD, a_configuration(), observed, NOON), NOON)
+    return {entry["type"]: entry for entry in found["conditions"]}
+
+
+def verdict(*pods: dict[str, Any]) -> tuple[str, str]:
+    entry = conditions(*pods)["ProposerCompatible"]
+    return entry["status"], entry["reason"]
+
+
+def test_before_a_pod_has_loaded_it_nobody_knows_whether_the_proposer_fits() -> None:
+    starting = a_pod_of_the_head("a", ready=False, state={"running": {}})
+
+    assert verdict() == ("Unknown", "NotLoadedYet")
+    assert verdict(starting) == ("Unknown", "NotLoadedYet")
+
+
+def test_a_pod_that_serves_has_loaded_a_proposer_that_fits() -> None:
+    assert verdict(loaded()) == ("True", "ProposerLoaded")
+
+
+def test_a_proposer_that_a_pod_refuses_is_told_by_name_with_the_engines_reason() -> None:
+    found = conditions(refusing())
+
+    assert found["ProposerCompatible"]["status"] == "False"
+    assert found["ProposerCompatible"]["reason"] == "ProposerRefused"
+    assert found["ProposerCompatible"]["message"] == "pvc://heads/eagle3: vocabulary of 32000, not 49152"
+    assert "vocabulary of 32000, not 49152" in found["Degraded"]["message"]
+
+
+def test_one_refusal_outweighs_pods_that_loaded_the_files_as_they_were() -> None:
+    assert verdict(loaded("a"), refusing("b")) == ("False", "ProposerRefused")
+
+
+@pytest.mark.parametrize(
+    "pod",
+    [
+        pytest.param(
+            refusing(words="the model path /models/x is not a directory"), id="the-model-is-at-fault"
+        ),
+        pytest.param(refusing(fingerprint="of-an-older-spec"), id="another-revision"),
+        pytest.param(loaded(fingerprint="of-an-older-spec"), id="another-revision-that-serves"),
+    ],
+)
+def test_what_says_nothing_about_this_proposer_does_not_count(pod: dict[str, Any]) -> None:
+    assert verdict(pod) == ("Unknown", "NotLoadedYet")
+
+
+def test_a_pod_that_goes_away_does_not_count() -> None:
+    leaving = refusing()
+    leaving["metadata"]["deletionTimestamp"] = "2026-01-01T12:00:00Z"
+
+    assert verdict(leaving, loaded()) == ("True", "ProposerLoaded")
