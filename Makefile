@@ -43,8 +43,16 @@ demo:  ## watch one deployment tune itself under a changing load (ENGINE=simulat
 	@$(MAKE) --no-print-directory images IMAGES="$(DEMO_IMAGES)"
 	@KUBECONFIG=$$($(CLUSTER) kubeconfig) PATH=$$($(CLUSTER) bin):$$PATH $(VENV)/bin/python -m dev.demo --engine $(ENGINE)
 
+# SEEDS=FILE: other seeds than the held-out ones; EVALUATE="--first 2 --scenarios base-diurnal": a part of it.
+SEEDS ?= dev/evaluation/seeds/held-out.txt
+EVALUATE ?=
+.PHONY: evaluate
+
+evaluate: $(READY)  ## all policies in all scenarios over SEEDS: table, figures, pictures; goes on where it was stopped
+	@$(VENV)/bin/python -m dev.evaluation --seeds $(SEEDS) $(EVALUATE)
+
 PYTEST = $(VENV)/bin/python -m pytest -q --durations=5
-.PHONY: generate lint test test-unit test-integration test-chart test-e2e
+.PHONY: generate lint test test-unit test-integration test-evaluation test-chart test-e2e
 
 generate: $(READY)  ## renew the files that are generated from code
 	@$(VENV)/bin/python -m specfleet crds --write crds
@@ -68,6 +76,9 @@ test-unit: $(READY)  ## pure tests
 test-integration: $(READY) model  ## fake API server, HTTP servers, the real engine in process
 	@$(PYTEST) tests/integration
 
+test-evaluation: $(READY)  ## the evaluation on a small scale
+	@$(PYTEST) tests/evaluation
+
 test-chart: $(READY)  ## the chart, rendered
 	@PATH="$$($(CLUSTER) bin):$$PATH" $(PYTEST) tests/chart
 
@@ -76,7 +87,7 @@ test-e2e: images  ## a real cluster: admission, operator, engines, faults
 
 test:  ## everything that CI runs, layer by layer; times are printed and lie in build/test-times.json
 	@$(MAKE) $(READY)
-	@$(VENV)/bin/python dev/layers.py lint test-unit test-integration test-chart test-e2e
+	@$(VENV)/bin/python dev/layers.py lint test-unit test-integration test-evaluation test-chart test-e2e
 
 .PHONY: model
 model: $(READY)

@@ -1,0 +1,196 @@
+"""The figures beside their targets, from the cells' results and nothing else. Pure.
+
+Targets: design/simulator.md, section 9. A comparison with another policy carries a tie band of 2 % or two
+standard errors, whichever is larger; "better" must hold beyond two standard errors all the same, or a wide
+error would prove it. A figure that could not be computed is not met.
+"""
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from dev.evaluation.means import (
+    Mean,
+    Result,
+    differences,
+    log_ratios,
+    mean_over_scenarios,
+    of_policy,
+    quantile,
+)
+from dev.evaluation.plan import OFF, ORACLE, OURS
+from dev.evaluation.scenarios import COLLAPSE, MISSING_DATA, STEP_OVERLOAD, TABLE_SCENARIOS
+
+TIE = 0.02
+Figure = dict[str, Any]
+_TABLE = {one.name for one in TABLE_SCENARIOS}
+# Policy, least ratio of its latency to ours, and whether it must be reached.
+_BEATEN = (
+    ("static-2", 1.05, "must"),
+    ("acceptance-threshold", 1.05, "must"),
+    ("table-code", 1.05, "stretch"),
+    ("table-fast-gpu", 1.05, "stretch"),
+    ("bandit", 1.20, "stretch"),
+)
+
+
+def figures(results: Sequence[Result]) -> list[Figure]:
+    """Compute every figure."""
+    table = [one for one in results if one["scenario"] in _TABLE]
+    steady = [one for one in results if one["scenario"] not in (COLLAPSE.name, STEP_OVERLOAD.name)]
+    return [
+        *_against_oracle(table),
+        *_against_others(table),
+        *_never_worse(steady),
+        *_reactions(results),
+        *_pushes(steady, table),
+        _figure("moves while no data could be read", _blind_moves(results), "moves", _Target(0, "must")),
+    ]
+
+
+def missed(found: Iterable[Figure]) -> list[str]:
+    """Name the figures that had to be met and were not."""
+    return [one["name"] for one in found if one["kind"] == "must" and not one["met"]]
+
+
+def _against_oracle(table: Sequence[Result]) -> list[Figure]:
+    regret = _mean(of_policy(table, OURS, "regret"))
+    latency = _mean(log_ratios(table, OURS, ORACLE, "latency"))
+    late = _mean(differences(table, OURS, ORACLE, "violations"))
+    return [
+        *_mean_and_worst("regret against the steady-state oracle", "%", regret, 1.5, 3.0),
+        *_mean_and_worst("latency over the oracle's", "ratio", latency, 1.02, 1.10),
+        *_mean_and_worst("missed limits above the oracle's", "points", late, 0.5, 2.0),
+    ]
+
+
+def _mean_and_worst(name: str, unit: str, mean: Mean | None, least: float, most: float) -> list[Figure]:
+    return [
+        _figure(f"{name}, mean", _value(mean, unit), unit, _Target(least), _error(mean, unit)),
+        _figure(f"{name}, worst scenario", _value(mean, unit, worst=True), unit, _Target(most)),
+    ]
+
+
+def _against_others(table: Sequence[Result]) -> list[Figure]:
+    tied = _mean(log_ratios(table, OURS, "table-correct", "latency"))
+    target = _Target(1.0, band=_band(tied))
+    name = "latency over the correct table's"
+    found = [_figure(name, _value(tied, "ratio"), "ratio", target, _error(tied, "ratio"))]
+    for policy, least, kind in _BEATEN:
+        ratio = _mean(log_ratios(table, policy, OURS, "latency"))
+        target = _Target(least, kind, least=True, band=_band(ratio))
+        name = f"latency of {policy} over ours"
+        found.append(_figure(name, _value(ratio, "ratio"), "ratio", target, _error(ratio, "ratio")))
+    return found
+
+
+def _never_worse(results: Sequence[Result]) -> list[Figure]:
+    whole = _mean(log_ratios(results, OURS, OFF, "latency"))
+    early = _mean(log_ratios(results, OURS, OFF, "earlyLatency"))
+    late = _mean(differences(results, OURS, OFF, "violations"))
+    return [
+        _figure(f"{what}, worst scenario", _value(mean, unit, worst=True), unit, _Target(most, "must"))
+        for what, mean, unit, most in (
+            ("latency over hard-off's", whole, "ratio", 1.01),
+            ("latency over hard-off's in the first 2 h", early, "ratio", 1.03),
+            ("missed limits above hard-off's", late, "points", 1.0),
+        )
+    ]
+
+
+def _reactions(results: Sequence[Result]) -> list[Figure]:
+    disable = _all(results, STEP_OVERLOAD.name, "disable")
+    reaction = _all(results, COLLAPSE.name, "reaction")
+    recovery = _all(results, COLLAPSE.name, "recovery")
+    return [
+        _figure("wrong table at peak fixed, p50", _quantile(disable, 0.5), "s", _Target(60)),
+        _figure("wrong table at peak fixed, p95", _quantile(disable, 0.95), "s", _Target(120)),
+        _figure("collapse noticed, p95", _quantile(reaction, 0.95), "s", _Target(60)),
+        _figure("95 % of the oracle after a collapse, p95", _quantile(recovery, 0.95), "s", _Target(600)),
+    ]
+
+
+def _pushes(results: Sequence[Result], table: Sequence[Result]) -> list[Figure]:
+    hourly = [float(one["pushesWorstHour"]) for one in results if one["policy"] == OURS]
+    pushes = _mean(of_policy(table, OURS, "pushes"))
+    back = _mean(of_policy(table, OURS, "reversals"))
+    return [
+        _figure("pushes, worst hour", max(hourly, default=None), "per hour", _Target(6, "must")),
+        _figure("pushes, mean", _value(pushes, ""), "per hour", _Target(1, "must"), _error(pushes, "")),
+        _figure("reversals of a bin", _value(back, ""), "per day", _Target(1), _error(back, "")),
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class _Target:
+    """A bound to stay under, or with ``least`` to reach; ``band`` is the tie band."""
+
+    bound: float
+    kind: str = "stretch"
+    least: bool = False
+    band: float = 0.0
+
+    def met_by(self, value: float, error: float) -> bool:
+        if not self.least:
+            return value <= self.bound + self.band
+        surely = math.isnan(error) or value * math.exp(-2.0 * error) > 1.0
+        return surely and value >= self.bound - self.band
+
+    def __str__(self) -> str:
+        sign = ">=" if self.least else "<="
+        return f"{sign} {self.bound:g}" + (f" (tie {self.band:.3f})" if self.band else "")
+
+
+def _figure(name: str, value: float | None, unit: str, target: _Target, error: float = math.nan) -> Figure:
+    met = value is not None and target.met_by(value, error)
+    found: Figure = {
+        "name": name,
+        "value": value,
+        "unit": unit,
+        "target": str(target),
+        "met": met,
+        "kind": target.kind,
+    }
+    return found if math.isnan(error) else {**found, "standardError": error}
+
+
+def _mean(values: Mapping[str, Sequence[float]]) -> Mean | None:
+    return mean_over_scenarios(values) if values else None
+
+
+def _band(mean: Mean | None) -> float:
+    return TIE if mean is None or math.isnan(mean.error) else max(TIE, 2.0 * mean.error)
+
+
+def _value(mean: Mean | None, unit: str, worst: bool = False) -> float | None:
+    """Means of ratios are kept as logarithms, those of shares as shares."""
+    if mean is None:
+        return None
+    value = mean.worst if worst else mean.value
+    if unit == "ratio":
+        return math.exp(value)
+    return 100.0 * value if unit in ("%", "points") else value
+
+
+def _error(mean: Mean | None, unit: str) -> float:
+    if mean is None:
+        return math.nan
+    return 100.0 * mean.error if unit in ("%", "points") else mean.error
+
+
+def _all(results: Sequence[Result], scenario: str, key: str) -> list[float]:
+    return [float(one[key]) for one in results if one["scenario"] == scenario and one.get(key) is not None]
+
+
+def _quantile(values: Sequence[float], share: float) -> float | None:
+    return quantile(values, share) if values else None
+
+
+def _blind_moves(results: Sequence[Result]) -> float | None:
+    found = [
+        float(one["movesWithoutData"])
+        for one in results
+        if one["policy"] == OURS and one["scenario"] == MISSING_DATA.name
+    ]
+    return sum(found) if found else None

@@ -1,0 +1,76 @@
+"""What is run: cells of a scenario, a policy and a seed, those that answer most first."""
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from dev.evaluation.policies import POLICIES
+from dev.evaluation.scenarios import ADVERSARIAL, COLLAPSE, MISSING_DATA, SCENARIOS, STEP_OVERLOAD
+
+from specfleet.simulator.scenario import Scenario
+
+REPOSITORY = Path(__file__).parents[2]
+# A change of these makes cells on disk stale.
+_SOURCES = ("operator/specfleet/api", "operator/specfleet/telemetry", "operator/specfleet/tuning")
+_SOURCES += ("operator/specfleet/simulator", "dev/evaluation")
+_SHOWN_ONLY = ("__main__.py", "figures.py", "report.py", "pictures.py")
+
+OURS, ORACLE, OFF = "ours", "oracle", "hard-off"
+# Scenarios with one question need only who answers it.
+_ONLY = {
+    ADVERSARIAL.name: (ORACLE, OFF, OURS, "static-2"),
+    STEP_OVERLOAD.name: (OURS,),
+    COLLAPSE.name: (OURS,),
+    MISSING_DATA.name: (OURS,),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """One run. ``hours`` None: as long as the scenario says."""
+
+    scenario: str
+    policy: str
+    seed: int
+    hours: float | None = None
+
+    @property
+    def name(self) -> str:
+        length = "" if self.hours is None else f"--{self.hours:g}h"
+        return f"{self.scenario}--{self.policy}--{self.seed}{length}"
+
+    def made(self) -> Scenario:
+        """Give the scenario, cut if ``hours`` says so."""
+        scenario = SCENARIOS[self.scenario]
+        return scenario if self.hours is None else replace(scenario, seconds=int(3600 * self.hours))
+
+
+def plan(
+    scenarios: Sequence[str], policies: Sequence[str], seeds: Sequence[int], hours: float | None
+) -> list[Cell]:
+    """List the cells, seed by seed, so that a run that is stopped has whole seeds.
+
+    Raises ValueError for a name that is not known.
+    """
+    for names, known in ((scenarios, SCENARIOS), (policies, POLICIES)):
+        if unknown := sorted(set(names) - set(known)):
+            raise ValueError(f"not known: {', '.join(unknown)}; there are {', '.join(known)}")
+    return [
+        Cell(scenario, policy, seed, hours)
+        for seed in seeds
+        for scenario in scenarios
+        for policy in policies
+        if policy in _ONLY.get(scenario, (policy,))
+    ]
+
+
+def digest() -> str:
+    """Name the code that makes figures, so that no stale cell is reused."""
+    found = hashlib.sha256()
+    for folder in _SOURCES:
+        for path in sorted((REPOSITORY / folder).rglob("*.py")):
+            if path.name not in _SHOWN_ONLY or "evaluation" not in path.parts:
+                found.update(path.relative_to(REPOSITORY).as_posix().encode())
+                found.update(path.read_bytes())
+    return found.hexdigest()[:12]

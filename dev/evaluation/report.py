@@ -1,0 +1,95 @@
+"""The table of design/simulator.md and the figures, printed and written."""
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from dev.evaluation.means import Mean, Result, differences, log_ratios, mean_over_scenarios, of_policy
+from dev.evaluation.plan import ORACLE
+from dev.evaluation.scenarios import TABLE_SCENARIOS
+from rich.console import Console
+from rich.table import Table
+
+COLUMNS = (
+    "policy",
+    "SS-regret mean / worst %",
+    "e2e [se] / worst",
+    "missed limits, points over oracle",
+    "moves per h",
+)
+
+
+def rows(results: Sequence[Result]) -> list[tuple[str, ...]]:
+    """Give the table of design/simulator.md, section 8, a policy a row."""
+    names = {one.name for one in TABLE_SCENARIOS}
+    table = [one for one in results if one["scenario"] in names]
+    return [_row(table, policy) for policy in dict.fromkeys(one["policy"] for one in table)]
+
+
+def _row(table: Sequence[Result], policy: str) -> tuple[str, ...]:
+    regret = mean_over_scenarios(of_policy(table, policy, "regret"))
+    moves = mean_over_scenarios(of_policy(table, policy, "pushes"))
+    ratios = log_ratios(table, policy, ORACLE, "latency")
+    late = differences(table, policy, ORACLE, "violations")
+    return (
+        policy,
+        f"{100 * regret.value:.1f} [{_error(100 * regret.error, 1)}] / {100 * regret.worst:.1f}",
+        _latency(mean_over_scenarios(ratios)) if ratios else "-",
+        _points(mean_over_scenarios(late)) if late else "-",
+        f"{moves.value:.1f}",
+    )
+
+
+def _latency(mean: Mean) -> str:
+    return f"{math.exp(mean.value):.3f} [{_error(mean.error, 3)}] / {math.exp(mean.worst):.2f}"
+
+
+def _points(mean: Mean) -> str:
+    return f"{100 * mean.value:+.1f} / {100 * mean.worst:+.1f}"
+
+
+def _error(value: float, digits: int) -> str:
+    return "-" if math.isnan(value) else f"{value:.{digits}f}"
+
+
+def show(console: Console, results: Sequence[Result], found: Sequence[Mapping[str, Any]]) -> None:
+    """Print the table and the figures."""
+    scenarios = len({one["scenario"] for one in results})
+    seeds = len({one["seed"] for one in results})
+    table = Table(title=f"Policies over {scenarios} scenarios and {seeds} seeds")
+    for column in COLUMNS:
+        table.add_column(column, justify="left" if column == "policy" else "right")
+    for row in rows(results):
+        table.add_row(*row)
+    console.print(table)
+    verdicts = Table(title="Figures")
+    for column in ("figure", "value", "target", "met", "kind"):
+        verdicts.add_column(column, justify="left" if column == "figure" else "right")
+    for figure in found:
+        verdicts.add_row(
+            figure["name"],
+            _value(figure),
+            figure["target"],
+            "yes" if figure["met"] else "[bold red]NO[/]",
+            figure["kind"],
+        )
+    console.print(verdicts)
+
+
+def _value(figure: Mapping[str, Any]) -> str:
+    if figure["value"] is None:
+        return "-"
+    error = f" ± {figure['standardError']:.2g}" if "standardError" in figure else ""
+    return f"{figure['value']:.3g}{error} {figure['unit']}"
+
+
+def write(
+    path: Path, results: Sequence[Result], found: Sequence[Mapping[str, Any]], about: Mapping[str, Any]
+) -> None:
+    """Write the figures, the table, and every cell that they were computed from."""
+    table = [dict(zip(COLUMNS, row, strict=True)) for row in rows(results)]
+    body = {"figures": list(found), "about": dict(about), "table": table, "cells": list(results)}
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(body, indent=1) + "\n", encoding="utf-8")

@@ -1,0 +1,134 @@
+"""One run in numbers: what its users waited for, what its depths were worth, what its controller did.
+
+Source: design/simulator.md, sections 8 and 9.
+"""
+
+import math
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from dev.evaluation.worth import worth_of
+
+from specfleet.api.schedule import Table, depth_for
+from specfleet.simulator.acceptance import COLLAPSE_FROM, COLLAPSE_SECONDS
+from specfleet.simulator.run import LONGEST_TAIL, Run
+from specfleet.tuning.bins import bins
+from specfleet.tuning.decision import Probe, Push
+
+FIRST_HOURS = 2 * 3600.0
+CLOSE = 0.95  # of the oracle's J
+REACTION_WINDOW, RECOVERY_WINDOW = 10, 60  # seconds
+
+
+def score(run: Run) -> dict[str, Any]:
+    """Give all figures of a run. Times in seconds; None: does not apply."""
+    latency = latencies(run)
+    early = run.requests.arrival < FIRST_HOURS
+    worth = worth_of(run)
+    return {
+        "requests": len(latency),
+        "unfinished": int(np.isnan(run.requests.finished).sum()),
+        "latency": float(latency.mean()),
+        "earlyLatency": float(latency[early].mean()),
+        "violations": float(violations(run).mean()),
+        "regret": worth.regret,
+        "depth": worth.mean_depth,
+        "switches": worth.switches / (run.scenario.seconds / 3600.0),
+        **_moves(run),
+        **_collapse(run, worth.ratio),
+        "movesWithoutData": _moves_without_data(run),
+        "queries": run.queries,
+    }
+
+
+def latencies(run: Run) -> np.ndarray:
+    """Give each request's time from arrival to last token; one that never ended waits to the end of all."""
+    ended = np.nan_to_num(run.requests.finished, nan=run.scenario.seconds + LONGEST_TAIL)
+    return np.asarray(ended - run.requests.arrival)
+
+
+def violations(run: Run) -> np.ndarray:
+    """Say which requests got their first token, or the others, later than promised."""
+    requests, service = run.requests, run.scenario.service
+    limit = np.where(requests.prompt > service.long_prompt, service.long_first_token, service.first_token)
+    late = ~(requests.first - requests.arrival <= limit)
+    each = (requests.finished - requests.first) / np.maximum(requests.output - 1, 1)
+    return np.asarray(late | ~(each < service.token))
+
+
+def _moves(run: Run) -> dict[str, Any]:
+    pushes = [one for one in run.passes if isinstance(one.outcome.decision, Push)]
+    times = [one.at for one in pushes]
+    hours = run.scenario.seconds / 3600.0
+    tables = [run.documents[0][1].table, *(one.outcome.decision.table for one in pushes)]  # type: ignore[union-attr]
+    per_bin = [reversals(tables, one.last) for one in bins(run.scenario.limits.max_requests)]
+    return {
+        "pushes": len(pushes) / hours,
+        "pushesWorstHour": max((sum(0.0 <= late - at < 3600.0 for late in times) for at in times), default=0),
+        "probes": sum(isinstance(one.outcome.decision, Probe) for one in run.passes) / hours,
+        "reversals": 24.0 / hours * float(np.mean(per_bin)),
+    }
+
+
+def reversals(tables: Sequence[Table], running: int) -> int:
+    """Count how often the depth of a batch changed its direction."""
+    depths = [depth_for(table, running) for table in tables]
+    changes = [late - early for early, late in pairwise(depths) if late != early]
+    return sum(late * early < 0 for early, late in pairwise(changes))
+
+
+def _collapse(run: Run, ratio: np.ndarray) -> dict[str, float | None]:
+    """Seconds from a collapse, and from its end, until depths are close to the oracle's again."""
+    start = int(COLLAPSE_FROM * run.scenario.seconds)
+    end = start + int(COLLAPSE_SECONDS)
+    if not run.scenario.acceptance.collapse or end + RECOVERY_WINDOW > len(ratio):
+        return {"reaction": None, "recovery": None}
+    return {
+        "reaction": until_close(ratio[start:end], REACTION_WINDOW),
+        "recovery": until_close(ratio[end:], RECOVERY_WINDOW),
+    }
+
+
+def until_close(ratio: np.ndarray, window: int) -> float:
+    """Give the end of the first window whose mean is close to 1; all of the time if there is none.
+
+    0 if the very first one is: nothing had to change.
+    """
+    for start in range(len(ratio) - window + 1):
+        part = ratio[start : start + window]
+        if not np.isnan(part).all() and np.nanmean(part) >= CLOSE:
+            return float(start + window if start else 0)
+    return float(len(ratio))
+
+
+def _moves_without_data(run: Run) -> int:
+    """Count moves that were made while nothing could be read, and a scrape interval after."""
+    slack = run.scenario.telemetry.scrape_seconds
+    blind = [
+        (fault.start + 3 * slack, fault.start + fault.seconds)
+        for fault in run.scenario.faults
+        if fault.kind in ("outage", "not-scraped")
+    ]
+    return sum(
+        any(start <= one.at < end for start, end in blind)
+        for one in run.passes
+        if isinstance(one.outcome.decision, Push | Probe)
+    )
+
+
+def seconds_to_final_depth(run: Run, since: float, within: float) -> float:
+    """Seconds from a change of load until the row of the largest batch got the depth that it kept.
+
+    0: it had it already, and the engines followed within a step. Probes do not count as changes.
+    """
+    rows = np.concatenate([trace.rows[int(since) : int(since + within)] for trace in run.traces])
+    batch = int(np.nanmax(rows[:, 0]))
+    moves = [(0.0, run.documents[0][1].table)]
+    moves += [
+        (one.at, one.outcome.decision.table) for one in run.passes if isinstance(one.outcome.decision, Push)
+    ]
+    depths = [(at, depth_for(table, batch)) for at, table in moves if at < since + within]
+    last = max((at for (_, old), (at, new) in pairwise(depths) if new != old), default=-math.inf)
+    return max(0.0, last - since)

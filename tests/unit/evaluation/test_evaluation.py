@@ -1,0 +1,158 @@
+"""The evaluation's arithmetic: hand-made results against numbers worked out by hand."""
+
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from dev.evaluation.figures import figures, missed
+from dev.evaluation.means import differences, log_ratios, mean_over_scenarios, of_policy, quantile
+from dev.evaluation.plan import plan
+from dev.evaluation.policies import POLICIES
+from dev.evaluation.scenarios import SCENARIOS, TABLE_SCENARIOS
+from dev.evaluation.score import reversals, until_close
+from dev.evaluation.seeds import DEVELOPMENT, HELD_OUT, read_seeds
+
+from specfleet.api.schedule import Row
+
+
+def a_cell(policy: str, seed: int = 1, scenario: str = "base-diurnal", **figures: Any) -> dict[str, Any]:
+    return {
+        "scenario": scenario,
+        "policy": policy,
+        "seed": seed,
+        "latency": 10.0,
+        "earlyLatency": 10.0,
+        "violations": 0.02,
+        "regret": 0.01,
+        "pushes": 0.5,
+        "pushesWorstHour": 2,
+        "reversals": 0.0,
+        "reaction": None,
+        "recovery": None,
+        "movesWithoutData": 0,
+        **figures,
+    }
+
+
+def figure(results: list[dict[str, Any]], name: str) -> dict[str, Any]:
+    return next(one for one in figures(results) if one["name"] == name)
+
+
+def test_development_and_held_out_seeds_have_nothing_in_common() -> None:
+    assert not set(read_seeds(DEVELOPMENT)) & set(read_seeds(HELD_OUT))
+    assert len(read_seeds(HELD_OUT)) >= 10
+
+
+@pytest.mark.parametrize("text", ["# none\n", "1\n1\n", "one\n"])
+def test_a_file_that_holds_no_set_of_seeds_is_refused(text: str, tmp_path: Path) -> None:
+    path = tmp_path / "seeds.txt"
+    path.write_text(text)
+
+    with pytest.raises(ValueError):
+        read_seeds(path)
+
+
+def test_there_are_twelve_scenarios_in_the_table_and_every_policy_meets_each() -> None:
+    cells = plan(list(SCENARIOS), list(POLICIES), [1], None)
+
+    assert len(TABLE_SCENARIOS) == 12
+    for scenario in TABLE_SCENARIOS:
+        assert {cell.policy for cell in cells if cell.scenario == scenario.name} == set(POLICIES)
+
+
+def test_a_standard_error_is_that_of_the_seeds_and_not_of_the_scenarios() -> None:
+    # Means 2 and 10; variances 2 and 0 over two seeds: sqrt(2/2 + 0) / 2.
+    mean = mean_over_scenarios({"one": [1.0, 3.0], "other": [10.0, 10.0]})
+
+    assert (mean.value, mean.error) == (6.0, 0.5)
+    assert (mean.worst, mean.worst_scenario) == (10.0, "other")
+
+
+def test_one_seed_has_no_standard_error() -> None:
+    assert math.isnan(mean_over_scenarios({"one": [1.0]}).error)
+
+
+def test_ratios_and_differences_are_paired_by_scenario_and_seed() -> None:
+    results = [
+        a_cell("ours", 1, latency=20.0, violations=0.5),
+        a_cell("ours", 2, latency=5.0),
+        a_cell("oracle", 1, latency=10.0, violations=0.25),
+    ]
+
+    assert log_ratios(results, "ours", "oracle", "latency") == {"base-diurnal": [pytest.approx(math.log(2))]}
+    assert differences(results, "ours", "oracle", "violations") == {"base-diurnal": [0.25]}
+    assert of_policy(results, "ours", "latency") == {"base-diurnal": [20.0, 5.0]}
+
+
+@pytest.mark.parametrize(("share", "expected"), [(0.5, 3.0), (0.95, 5.0), (0.2, 1.0)])
+def test_a_quantile_is_a_value_that_was_seen(share: float, expected: float) -> None:
+    assert quantile([5.0, 1.0, 4.0, 2.0, 3.0], share) == expected
+
+
+def test_a_depth_that_turns_back_is_one_reversal() -> None:
+    tables = [(Row(8, 3), Row(None, depth)) for depth in (2, 1, 1, 3, 5, 3)]
+
+    assert reversals(tables, 100) == 2
+    assert reversals(tables, 4) == 0
+
+
+def test_the_time_until_close_ends_with_the_first_window_that_is() -> None:
+    ratio = np.array([1.0, 0.5, 0.5, 0.96, 0.94, 0.96, 1.0])
+
+    assert until_close(ratio[1:], 2) == 4.0
+    assert until_close(ratio[5:], 2) == 0.0
+    assert until_close(ratio[1:3], 2) == 2.0
+
+
+def test_seconds_without_load_do_not_count_as_close() -> None:
+    assert until_close(np.array([np.nan, np.nan, 0.5, 0.99, 0.99]), 2) == 5.0
+
+
+def test_a_fifth_more_latency_than_the_oracle_misses_the_target_and_says_by_how_much() -> None:
+    results = [a_cell("oracle", s) for s in (1, 2)] + [a_cell("ours", s, latency=12.0) for s in (1, 2)]
+
+    found = figure(results, "latency over the oracle's, mean")
+
+    assert found["value"] == pytest.approx(1.2)
+    assert (found["met"], found["kind"], found["target"]) == (False, "stretch", "<= 1.02")
+    assert found["standardError"] == pytest.approx(0.0)
+
+
+def test_better_by_four_percent_is_within_the_tie_band_of_five() -> None:
+    results = [a_cell("ours", s) for s in (1, 2)] + [a_cell("static-2", s, latency=10.4) for s in (1, 2)]
+
+    assert figure(results, "latency of static-2 over ours")["met"]
+
+
+def test_a_wide_error_proves_nothing() -> None:
+    results = [a_cell("ours", s) for s in (1, 2)]
+    results += [a_cell("static-2", 1, latency=30.0), a_cell("static-2", 2, latency=5.0)]
+
+    found = figure(results, "latency of static-2 over ours")
+
+    assert found["value"] > 1.2
+    assert not found["met"]
+
+
+def test_hard_off_must_not_win_by_more_than_a_percent_in_any_scenario() -> None:
+    results = [
+        a_cell(policy, scenario=scenario, latency=latency)
+        for scenario, ours in (("base-diurnal", 5.0), ("adversarial", 10.2))
+        for policy, latency in (("hard-off", 10.0), ("ours", ours))
+    ]
+
+    found = figure(results, "latency over hard-off's, worst scenario")
+
+    assert found["value"] == pytest.approx(1.02)
+    assert found["name"] in missed(figures(results))
+
+
+def test_what_was_not_run_is_not_met() -> None:
+    found = figures([a_cell("ours")])
+
+    for name in ("latency of bandit over ours", "wrong table at peak fixed, p95"):
+        one = next(figure for figure in found if figure["name"] == name)
+        assert one["value"] is None
+        assert not one["met"]
