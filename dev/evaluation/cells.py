@@ -9,14 +9,16 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
+from dev.evaluation.canaries import judged
 from dev.evaluation.plan import Cell, digest
 from dev.evaluation.policies import POLICIES
-from dev.evaluation.scenarios import OVERLOAD_AT, STEP_OVERLOAD
+from dev.evaluation.scenarios import CANARIES, OVERLOAD_AT, STEP_OVERLOAD
 from dev.evaluation.score import score, seconds_to_final_depth
 
 from specfleet.simulator.run import simulate
 
 Result = dict[str, Any]
+_CANARIES = {one.name for one in CANARIES}
 OVERLOAD_SECONDS = 1800.0  # of overload within which the depth has to be final
 
 
@@ -25,6 +27,8 @@ def run_cell(cell: Cell) -> Result:
     began = time.monotonic()
     run = simulate(cell.made(), POLICIES[cell.policy](cell.made()), cell.seed)
     figures = score(run)
+    if cell.scenario in _CANARIES:
+        figures["canary"] = judged(run)
     if cell.scenario == STEP_OVERLOAD.name and run.scenario.seconds >= OVERLOAD_AT + OVERLOAD_SECONDS:
         figures["disable"] = seconds_to_final_depth(run, OVERLOAD_AT, OVERLOAD_SECONDS)
     return {**asdict(cell), **figures, "wallSeconds": round(time.monotonic() - began, 2)}

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from dev.evaluation.canaries import LOADS
 from dev.evaluation.means import (
     Mean,
     Result,
@@ -23,6 +24,7 @@ from dev.evaluation.plan import OFF, ORACLE, OURS
 from dev.evaluation.scenarios import COLLAPSE, MISSING_DATA, STEP_OVERLOAD, TABLE_SCENARIOS
 
 TIE = 0.02
+CANARIES_PER_WEEK = 20
 Figure = dict[str, Any]
 _TABLE = {one.name for one in TABLE_SCENARIOS}
 # Policy, least ratio of its latency to ours, and whether it must be reached.
@@ -38,13 +40,15 @@ _BEATEN = (
 def figures(results: Sequence[Result]) -> list[Figure]:
     """Compute every figure."""
     table = [one for one in results if one["scenario"] in _TABLE]
-    steady = [one for one in results if one["scenario"] not in (COLLAPSE.name, STEP_OVERLOAD.name)]
+    other = {COLLAPSE.name, STEP_OVERLOAD.name}
+    steady = [one for one in results if one["scenario"] not in other]
     return [
         *_against_oracle(table),
         *_against_others(table),
         *_never_worse(steady),
         *_reactions(results),
         *_pushes(steady, table),
+        *_verdicts(results),
         _figure("moves while no data could be read", _blind_moves(results), "moves", _Target(0, "must")),
     ]
 
@@ -97,6 +101,33 @@ def _never_worse(results: Sequence[Result]) -> list[Figure]:
             ("missed limits above hard-off's", late, "points", 1.0),
         )
     ]
+
+
+def _verdicts(results: Sequence[Result]) -> list[Figure]:
+    """Judge the judge: equal canaries of both loads, and slower ones under moderate load."""
+    equal = [
+        one["canary"] for one in results if one["scenario"] in {f"canary-{load}-equal" for load in LOADS}
+    ]
+    judged = sum(one["canaries"] for one in equal)
+    false = sum(len(one["minutes"]) for one in equal)
+    return [
+        _figure(
+            f"false roll-backs at {CANARIES_PER_WEEK} canaries a week",
+            CANARIES_PER_WEEK * false / judged if judged else None,
+            "per week",
+            _Target(0.5, "must"),
+        ),
+        _figure("canary +10 % noticed, p50", _noticed(results, "canary-moderate-10"), "min", _Target(20)),
+        _figure("canary +20 % noticed, p50", _noticed(results, "canary-moderate-20"), "min", _Target(6)),
+    ]
+
+
+def _noticed(results: Sequence[Result], scenario: str) -> float | None:
+    """Minutes from a canary's start; one that was not rolled back took for ever."""
+    found = [one["canary"] for one in results if one["scenario"] == scenario]
+    minutes = [float(minute) for one in found for minute in one["minutes"]]
+    minutes += [math.inf] * (sum(one["canaries"] for one in found) - len(minutes))
+    return _quantile(minutes, 0.5)
 
 
 def _reactions(results: Sequence[Result]) -> list[Figure]:

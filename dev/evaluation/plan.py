@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from dev.evaluation.policies import POLICIES
-from dev.evaluation.scenarios import ADVERSARIAL, COLLAPSE, MISSING_DATA, SCENARIOS, STEP_OVERLOAD
+from dev.evaluation.scenarios import ADVERSARIAL, CANARIES, COLLAPSE, MISSING_DATA, SCENARIOS, STEP_OVERLOAD
 
 from specfleet.simulator.scenario import Scenario
 
@@ -16,14 +16,16 @@ _SOURCES = ("operator/specfleet/api", "operator/specfleet/telemetry", "operator/
 _SOURCES += ("operator/specfleet/simulator", "dev/evaluation")
 _SHOWN_ONLY = ("__main__.py", "figures.py", "report.py", "pictures.py")
 
-OURS, ORACLE, OFF = "ours", "oracle", "hard-off"
+OURS, ORACLE, OFF, CANARY_POLICY = "ours", "oracle", "hard-off", "static-2"
 # Scenarios with one question need only who answers it.
 _ONLY = {
     ADVERSARIAL.name: (ORACLE, OFF, OURS, "static-2"),
     STEP_OVERLOAD.name: (OURS,),
     COLLAPSE.name: (OURS,),
     MISSING_DATA.name: (OURS,),
+    **{one.name: (CANARY_POLICY,) for one in CANARIES},
 }
+_CANARY_SEEDS = 3  # a day of canaries each
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,12 +58,13 @@ def plan(
     for names, known in ((scenarios, SCENARIOS), (policies, POLICIES)):
         if unknown := sorted(set(names) - set(known)):
             raise ValueError(f"not known: {', '.join(unknown)}; there are {', '.join(known)}")
+    canaries = {one.name for one in CANARIES}
     return [
         Cell(scenario, policy, seed, hours)
-        for seed in seeds
+        for number, seed in enumerate(seeds)
         for scenario in scenarios
         for policy in policies
-        if policy in _ONLY.get(scenario, (policy,))
+        if policy in _ONLY.get(scenario, (policy,)) and (scenario not in canaries or number < _CANARY_SEEDS)
     ]
 
 

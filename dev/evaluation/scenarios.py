@@ -5,6 +5,8 @@ Source: design/simulator.md, section 8; the single questions are those of its se
 
 from dataclasses import replace
 
+from dev.evaluation.canaries import canary_scenarios
+
 from specfleet.simulator.acceptance import Acceptance
 from specfleet.simulator.cost import Cost
 from specfleet.simulator.scenario import Fault, Scenario, Telemetry
@@ -57,4 +59,7 @@ OUTAGES = (
 )
 MISSING_DATA = replace(TABLE_SCENARIOS[1], name="missing-data", faults=OUTAGES)
 
-SCENARIOS = {one.name: one for one in (*TABLE_SCENARIOS, ADVERSARIAL, STEP_OVERLOAD, COLLAPSE, MISSING_DATA)}
+CANARIES = canary_scenarios()
+
+_QUESTIONS = (ADVERSARIAL, STEP_OVERLOAD, COLLAPSE, MISSING_DATA)
+SCENARIOS = {one.name: one for one in (*TABLE_SCENARIOS, *_QUESTIONS, *CANARIES)}

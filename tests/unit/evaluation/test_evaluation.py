@@ -149,6 +149,29 @@ def test_hard_off_must_not_win_by_more_than_a_percent_in_any_scenario() -> None:
     assert found["name"] in missed(figures(results))
 
 
+def a_day_of_canaries(name: str, minutes: list[int]) -> dict[str, Any]:
+    return a_cell("static-2", scenario=name, canary={"canaries": 20, "minutes": minutes})
+
+
+def test_false_roll_backs_are_those_of_equal_canaries_in_a_week_of_twenty() -> None:
+    results = [
+        a_day_of_canaries("canary-moderate-equal", []),
+        a_day_of_canaries("canary-saturated-equal", [9]),
+    ]
+
+    found = figure(results, "false roll-backs at 20 canaries a week")
+
+    assert (found["value"], found["met"], found["kind"]) == (0.5, True, "must")
+
+
+def test_a_slower_canary_that_was_let_through_took_for_ever() -> None:
+    half = [a_day_of_canaries("canary-moderate-10", list(range(1, 11)))]
+    fewer = [a_day_of_canaries("canary-moderate-10", [5] * 9)]
+
+    assert figure(half, "canary +10 % noticed, p50")["value"] == 10.0
+    assert figure(fewer, "canary +10 % noticed, p50")["value"] == math.inf
+
+
 def test_what_was_not_run_is_not_met() -> None:
     found = figures([a_cell("ours")])
 
