@@ -5,11 +5,11 @@ the optimiser, then what to try next. Source: design/tuning.md, sections 7 to 11
 """
 
 from dataclasses import dataclass, replace
-from typing import Literal
 
 from specfleet.api.schedule import Document, Table, depth_for
+from specfleet.tuning.aftermath import remembered
 from specfleet.tuning.bins import bins
-from specfleet.tuning.cost import ENOUGH_STEPS, StepCost
+from specfleet.tuning.cost import StepCost
 from specfleet.tuning.decision import Decision, EndProbe, Hold, HoldKind, Probe, Push
 from specfleet.tuning.estimates import Estimates
 from specfleet.tuning.evidence import Evidence, Usable, data_fault, usable
@@ -22,9 +22,9 @@ from specfleet.tuning.optimise import Situation
 from specfleet.tuning.probes import Target, after_jump, further, over, refusal, target
 from specfleet.tuning.rows import changed, written
 from specfleet.tuning.settings import PoolSettings
+from specfleet.tuning.state import State, state_of
 from specfleet.tuning.verify import verified
 
-State = Literal["Pending", "Learning", "Active", "SafeHold", "SoftOff"]
 FULL_WINDOW_PASSES = 3  # also what it takes to come back from a data fault
 PROBE_WIDTH = 1.4  # a probe covers that range around the batch in use
 SLOW_PASSES = 2
@@ -60,17 +60,18 @@ def decide(settings: PoolSettings, evidence: Evidence, memory: Memory, now: floa
         memory = forget(memory, next(iter(evidence.fingerprints)))
     used = usable(evidence)
     memory, fault = _take_in(settings, evidence, memory, used, document, now)
-    situation = _situation(settings, memory, document)
+    situation = _situation(settings, memory, document, now)
     estimates = _estimates(memory, now)
-    decision = _decide(settings, evidence, memory, fault, _Known(document, situation, estimates), now)
-    memory = _after(memory, decision, situation.table, now)
+    known = _Known(document, situation, estimates)
+    decision = _decide(settings, evidence, memory, fault, known, now)
+    memory = remembered(memory, decision, known, settings, now)
     advice = None
     if settings.tuning.mode == "Recommend" and estimates is not None and fault is None:
         advice = Advice(*recommended(estimates, situation))
     return Outcome(
         decision=decision,
         memory=memory,
-        state=_state(evidence, memory, fault, situation),
+        state=state_of(evidence, memory, fault, known),
         figures=figures(evidence, used, memory),
         data_fault=fault,
         advice=advice,
@@ -105,9 +106,10 @@ def _take_in(
     return memory, None
 
 
-def _situation(settings: PoolSettings, memory: Memory, document: Document) -> Situation:
+def _situation(settings: PoolSettings, memory: Memory, document: Document, now: float) -> Situation:
     table = memory.probe.back_to if memory.probe else document.table
-    return Situation(table, bins(settings.max_requests), memory.load, settings.candidates)
+    all_bins = bins(settings.max_requests)
+    return Situation(table, all_bins, memory.load, settings.candidates, memory.steadiness, now)
 
 
 def _estimates(memory: Memory, now: float) -> Estimates | None:
@@ -229,45 +231,3 @@ def _probe_of(chosen: Target, settings: PoolSettings, memory: Memory, known: _Kn
 
 def _moving(memory: Memory, now: float) -> bool:
     return any(window.at == now for window in memory.windows)
-
-
-def _after(memory: Memory, decision: Decision, table: Table, now: float) -> Memory:
-    match decision:
-        case Push():
-            return replace(
-                memory,
-                pushes=(*memory.pushes, now),
-                probe=None,
-                probed_at=now if memory.probe else memory.probed_at,
-                written_at=now,
-                ineffective_passes=0,
-            )
-        case Probe(depth=depth):
-            rung = memory.probe.rung + 1 if memory.probe else 1
-            run = ProbeRun(depth, now, table, memory.batch or 1.0, rung=rung)
-            return replace(memory, written_at=now, ineffective_passes=0, probe=run, probed_at=now)
-        case EndProbe():
-            return replace(memory, probe=None, probed_at=now, written_at=now, ineffective_passes=0)
-        case Hold():
-            return memory
-
-
-def _state(evidence: Evidence, memory: Memory, fault: Hold | None, situation: Situation) -> State:
-    if not evidence.expected:
-        return "Pending"
-    if fault is not None or memory.faulty:
-        return "SafeHold"
-    if memory.good_passes == 0 and not memory.windows:
-        return "Pending"
-    if all(row.depth == 0 for row in situation.table):
-        return "SoftOff"
-    return "Active" if _learnt(memory, situation) else "Learning"
-
-
-def _learnt(memory: Memory, situation: Situation) -> bool:
-    """Depth 0 and the depth in use have been measured at the batch in use."""
-    if memory.batch is None or not memory.windows:
-        return False
-    cost = StepCost(memory.windows, memory.seen_at or 0.0)
-    current = depth_for(situation.table, max(1, round(memory.batch)))
-    return all(cost.steps_near(memory.batch, depth) >= ENOUGH_STEPS for depth in (0, current))

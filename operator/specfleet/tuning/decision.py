@@ -25,6 +25,7 @@ HoldKind = Literal[
     "Pinned",
     "Probing",
     "CoolDown",
+    "Scaled",
     "PushLimit",
     "Settled",
 ]

@@ -3,6 +3,7 @@
 Source: design/tuning.md, section 6. The baseline of this release is depth 0, measured on the same pods.
 """
 
+import math
 from dataclasses import dataclass
 
 from specfleet.tuning.cost import ENOUGH_STEPS, StepCost
@@ -10,14 +11,31 @@ from specfleet.tuning.survival import Survival
 
 # At depth 0 nothing is drafted, so a return of easy text would go unseen: soft-off must win by that much.
 BLINDNESS = 0.02
+CAUTION = 1.0  # a gain has to exceed that many of its own standard deviations
 DEEPEST = 16  # limit of the API
+
+
+@dataclass(frozen=True, slots=True)
+class Gain:
+    """ln(J_new / J_old) as expected, and its standard deviation."""
+
+    expected: float
+    sd: float
+
+    @property
+    def cautious(self) -> float:
+        return self.expected - CAUTION * self.sd
+
+    def chance_over(self, least: float) -> float:
+        """Probability that the gain is larger than ``least``."""
+        return 0.5 * math.erfc((least - self.expected) / (math.sqrt(2.0) * max(self.sd, 1e-9)))
 
 
 @dataclass(frozen=True, slots=True)
 class Estimates:
     """What is known now. ``throughput``: requests queue, so nothing but J counts.
 
-    ``cautious`` takes drafts at their lower quantile, where an unseen position counts nothing.
+    ``cautious`` counts a gain less its own uncertainty.
     """
 
     survival: Survival
@@ -44,22 +62,35 @@ class Estimates:
         A step that verifies drafts does all that a step without them does. Where depth 0 was measured slower
         than another depth the machine was busy then, and that must not count against depth 0.
         """
+        return self._seconds(batch, self._as_fast_as(batch, depth))
+
+    def _as_fast_as(self, batch: float, depth: int) -> int:
         if depth > 0:
-            return self._seconds(batch, depth)
+            return depth
         others = (k for k in range(1, DEEPEST + 1) if self._timed(batch, k))
-        return min(self._seconds(batch, k) for k in (0, *others))
+        return min((0, *others), key=lambda k: self._seconds(batch, k))
 
     def _seconds(self, batch: float, depth: int) -> float:
-        return self.cost.seconds(batch, batch * (1.0 + self.survival.drafts_per_step(depth)), depth)
+        return self.cost.seconds(*self._point(batch, depth))
+
+    def _point(self, batch: float, depth: int) -> tuple[float, float, int]:
+        return batch, batch * (1.0 + self.survival.drafts_per_step(depth)), depth
 
     def rate(self, batch: float, depth: int) -> float:
-        """J(k | B) as expected: for figures and gains."""
+        """J(k | B) as expected: for figures."""
         return self.survival.tokens_per_step(depth) / self.seconds(batch, depth)
 
+    def gain(self, batch: float, depth: int, current: int) -> Gain:
+        """Compare two depths at a batch: what the new one brings, and how sure that is."""
+        expected = math.log(self.rate(batch, depth) / self.rate(batch, current))
+        new, old = self._as_fast_as(batch, depth), self._as_fast_as(batch, current)
+        time = self.cost.uncertainty(self._point(batch, new), self._point(batch, old))
+        return Gain(expected, math.hypot(time, self.survival.uncertainty(depth, current)))
+
     def score(self, batch: float, depth: int, current: int) -> float:
-        """J(k | B) for choosing: drafts at their 20 % quantile, depth 0 less its blindness if new."""
-        if self.cautious:
-            score = self.survival.cautious_tokens_per_step(depth) / self.seconds(batch, depth)
-        else:
-            score = self.rate(batch, depth)
-        return score / (1.0 + BLINDNESS) if depth == 0 < current and not self.throughput else score
+        """ln(J_depth / J_current) for choosing: less its uncertainty, depth 0 less its blindness if new."""
+        if depth == current:
+            return 0.0
+        gain = self.gain(batch, depth, current)
+        blind = math.log1p(BLINDNESS) if depth == 0 < current and not self.throughput else 0.0
+        return (gain.cautious if self.cautious else gain.expected) - blind

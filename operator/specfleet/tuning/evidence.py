@@ -13,7 +13,10 @@ LEAST_COVERAGE = 0.8
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """``expected``: ready pods. ``warming``: too young to learn from. ``query_fault``: why no answer."""
+    """``expected``: ready pods. ``warming``: too young to learn from. ``query_fault``: why no answer.
+
+    ``replicas``: pods that exist, ready or not; None: not known.
+    """
 
     document: Document | None
     fingerprints: frozenset[str] = frozenset()
@@ -23,6 +26,7 @@ class Evidence:
     intervals: tuple[PodInterval, ...] = ()
     versions: Mapping[PodKey, tuple[int, int]] = field(default_factory=dict)
     query_fault: str | None = None
+    replicas: int | None = None
 
     @property
     def coverage(self) -> float:

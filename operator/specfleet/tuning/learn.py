@@ -2,16 +2,16 @@
 
 from dataclasses import replace
 
-from specfleet.api.schedule import depth_for
 from specfleet.tuning.bins import Bin, bin_of
-from specfleet.tuning.cost import MIN_STEPS, Window, remember
 from specfleet.tuning.evidence import Evidence, Usable
 from specfleet.tuning.floors import WORST_OF_SECONDS, Pressure, queue_is_slow
 from specfleet.tuning.interval import Counts
 from specfleet.tuning.jump import JumpWatch
-from specfleet.tuning.memory import HOUR, Memory
+from specfleet.tuning.memory import Memory
 from specfleet.tuning.settings import PoolSettings
+from specfleet.tuning.steadiness import HOUR
 from specfleet.tuning.survival import Survival
+from specfleet.tuning.windows import MIN_STEPS, Window, remember
 
 # Short: acceptance is that of the traffic now, and says nothing about loads of half an hour ago.
 LOAD_HALF_LIFE_SECONDS = 30.0
@@ -36,13 +36,22 @@ def learn(
         survival=memory.survival.forgotten(elapsed, traffic),
         load={i: s * 0.5 ** (elapsed / LOAD_HALF_LIFE_SECONDS) for i, s in memory.load.items()},
         pushes=tuple(at for at in memory.pushes if now - at < HOUR),
+        spent=tuple(one for one in memory.spent if now - one.at < HOUR),
     )
+    memory = _scaled(memory, evidence.replicas, now)
     memory = _pressures(memory, used, settings, now)
     if traffic:
         memory = _load_change(memory, used.counts, now)
         memory = _acceptance(memory, used.counts, now)
-        memory = _windows(memory, used.counts, evidence, bins, now)
+        memory = _windows(memory, used.counts, bins, now)
     return memory
+
+
+def _scaled(memory: Memory, replicas: int | None, now: float) -> Memory:
+    """Note when the number of pods changes. A pool that starts, or wakes from nothing, was not scaled."""
+    if replicas is None or replicas == memory.replicas:
+        return memory
+    return replace(memory, replicas=replicas, scaled_at=now if memory.replicas and replicas else None)
 
 
 def _load_change(memory: Memory, counts: Counts, now: float) -> Memory:
@@ -68,7 +77,7 @@ def _acceptance(memory: Memory, counts: Counts, now: float) -> Memory:
     return replace(memory, survival=memory.survival.plus(counts), jump=watch)
 
 
-def _windows(memory: Memory, counts: Counts, evidence: Evidence, bins: tuple[Bin, ...], now: float) -> Memory:
+def _windows(memory: Memory, counts: Counts, bins: tuple[Bin, ...], now: float) -> Memory:
     windows, load, probe = memory.windows, dict(memory.load), memory.probe
     for depth, steps in counts.steps.items():
         sequences, seconds = counts.sequence_steps.get(depth, 0.0), counts.step_seconds.get(depth, 0.0)
@@ -83,9 +92,7 @@ def _windows(memory: Memory, counts: Counts, evidence: Evidence, bins: tuple[Bin
             seconds=seconds / steps,
             steps=steps,
         )
-        table = evidence.document.table if evidence.document else ()
-        in_use = bool(table) and memory.probe is None and depth_for(table, round(batch)) == depth
-        windows = remember(windows, window, shift_others=in_use)
+        windows = remember(windows, window)
         index = bin_of(batch, bins)
         load[index] = load.get(index, 0.0) + seconds
         if probe is not None and depth == probe.depth:
@@ -136,6 +143,9 @@ def forget(memory: Memory, fingerprint: str) -> Memory:
     return Memory(
         fingerprint=fingerprint,
         pushes=memory.pushes,
+        replicas=memory.replicas,
+        scaled_at=memory.scaled_at,
+        spent=memory.spent,
         probe=memory.probe,
         written_at=memory.written_at,
         jump=JumpWatch(),

@@ -7,12 +7,12 @@ from typing import Literal
 from pydantic import TypeAdapter, ValidationError
 
 from specfleet.api.schedule import Table
-from specfleet.tuning.cost import Windows
 from specfleet.tuning.floors import Pressure
 from specfleet.tuning.jump import JumpWatch
+from specfleet.tuning.steadiness import HOUR, Steadiness
 from specfleet.tuning.survival import Survival
+from specfleet.tuning.windows import Windows
 
-HOUR = 3600.0
 NEW_LOAD = 3.0
 
 
@@ -26,6 +26,14 @@ class ProbeRun:
     batch: float
     steps: float = 0.0
     rung: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Spent:
+    """What a probe has cost: seconds of decoding that the table in force would have saved."""
+
+    at: float
+    seconds: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +53,8 @@ class PushFault:
 class Memory:
     """``load``: seconds of decode steps by bin index, forgotten with a half-life of 30 s.
 
-    ``usual_batch`` is the load that acceptance was learnt at. ``good_passes`` counts passes with whole data
+    ``usual_batch`` is the load that acceptance was learnt at, ``scaled_at`` when ``replicas`` last changed,
+    ``spent`` what probes of the last hour have cost. ``good_passes`` counts passes with whole data
     since the start or the last fault. ``written_at`` is when the last table was written,
     ``ineffective_passes`` how often the engines' depths did not fit it.
     """
@@ -67,6 +76,10 @@ class Memory:
     faulty: bool = False
     dropped: tuple[tuple[float, int, int], ...] = ()
     pushes: tuple[float, ...] = ()
+    steadiness: Steadiness = field(default_factory=Steadiness)
+    replicas: int | None = None
+    scaled_at: float | None = None
+    spent: tuple[Spent, ...] = ()
     probe: ProbeRun | None = None
     probed_at: float | None = None
     written_at: float | None = None

@@ -20,6 +20,7 @@ LEAST_GAIN = 0.01
 # The scarcer the pushes that are left in this hour, the more one must bring.
 GAIN_WHEN_SCARCE = 0.06
 GAIN_FOR_LAST = 0.12
+PAUSE_AFTER_SCALING_SECONDS = 300.0  # design/tuning.md, section 11
 
 
 class Known(Protocol):
@@ -51,11 +52,22 @@ def choose(settings: PoolSettings, memory: Memory, known: Known, now: float) -> 
         return Hold("Settled", _settled(settings, estimates, situation, memory.batch))
     reason = f"{written(table)} promises {promise:+.1%}"
     held = (
-        _cooling(settings, memory, reason, now)
+        _scaled(memory, reason, now)
+        or _cooling(settings, memory, reason, now)
         or _exhausted(settings, memory, reason, now)
         or _not_worth(settings, memory, reason, promise, now)
     )
     return held or Push(table, _why(estimates, situation, table, promise))
+
+
+def _scaled(memory: Memory, reason: str, now: float) -> Hold | None:
+    """After a change of replicas the load of each pod is another one for a while."""
+    if memory.scaled_at is None or now - memory.scaled_at >= PAUSE_AFTER_SCALING_SECONDS:
+        return None
+    wait = memory.scaled_at + PAUSE_AFTER_SCALING_SECONDS - now
+    return Hold(
+        "Scaled", f"{reason}, but the pool has been scaled to {memory.replicas} pods: in {wait:.0f} s"
+    )
 
 
 def _cooling(settings: PoolSettings, memory: Memory, reason: str, now: float) -> Hold | None:

@@ -3,27 +3,31 @@
 Source: design/tuning.md, section 7.
 """
 
-import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from specfleet.api.schedule import Table, depth_for
 from specfleet.tuning.bins import Bin
 from specfleet.tuning.estimates import Estimates
 from specfleet.tuning.rows import table_of, widened
+from specfleet.tuning.steadiness import Steadiness, near_enough
 
-CELL_MARGIN = 1.015
-TIE = 0.99
+TIE = 0.01  # in ln J
 
 
 @dataclass(frozen=True, slots=True)
 class Situation:
-    """Where the pool works: the table in force, all bins, and seconds of recent load by bin index."""
+    """Where the pool works: the table in force, all bins, and seconds of recent load by bin index.
+
+    ``now`` tells which cells ``steadiness`` holds.
+    """
 
     table: Table
     bins: Sequence[Bin]
     load: Mapping[int, float]
     candidates: Sequence[int]
+    steadiness: Steadiness = field(default_factory=Steadiness)
+    now: float = 0.0
 
     def weights(self) -> list[float]:
         total = sum(self.load.values()) or 1.0
@@ -32,21 +36,22 @@ class Situation:
 
 def best_table(estimates: Estimates, situation: Situation, *, extrapolate: bool = False) -> Table:
     """Build the table of the best depths. ``extrapolate``: untried depths too, for advice only."""
-    known = [
-        _best_depth(estimates, one.middle, depth_for(situation.table, one.last), situation, extrapolate)
-        for one in situation.bins
-    ]
+    known = [_best_depth(estimates, one, situation, extrapolate) for one in situation.bins]
     depths = [
         depth if depth is not None else _unvisited(i, known, estimates, situation)
         for i, depth in enumerate(known)
     ]
+    if not extrapolate:
+        current = [depth_for(situation.table, one.last) for one in situation.bins]
+        depths = near_enough(current, depths, situation.weights(), situation.candidates)
     return table_of(widened(depths, situation.weights(), situation.bins), situation.bins)
 
 
-def _best_depth(
-    estimates: Estimates, batch: float, current: int, situation: Situation, extrapolate: bool
-) -> int | None:
-    """Choose among the depths measured near a batch; None: nothing has run there."""
+def _best_depth(estimates: Estimates, one: Bin, situation: Situation, extrapolate: bool) -> int | None:
+    """Choose among the depths measured near a cell; None: nothing has run there."""
+    batch, current = one.middle, depth_for(situation.table, one.last)
+    if situation.steadiness.is_frozen(one.first, situation.now):
+        return current
     tried = [depth for depth in situation.candidates if estimates.measured(batch, depth)]
     if not tried:
         return None
@@ -56,8 +61,8 @@ def _best_depth(
         return current
     scores = {depth: estimates.score(batch, depth, current) for depth in {*tried, current}}
     top = max(scores.values())
-    best = min(depth for depth, score in scores.items() if score >= TIE * top)
-    return best if scores[best] > CELL_MARGIN * scores[current] else current
+    best = min(depth for depth, score in scores.items() if score >= top - TIE)
+    return best if scores[best] > situation.steadiness.margin(one.first) else current
 
 
 def _unvisited(index: int, known: Sequence[int | None], estimates: Estimates, situation: Situation) -> int:
@@ -77,11 +82,13 @@ def _unvisited(index: int, known: Sequence[int | None], estimates: Estimates, si
 
 
 def gain(estimates: Estimates, situation: Situation, new: Table) -> float:
-    """Weigh a new table against the one in force: the mean of ln(J_new / J_old) over the recent load."""
+    """Weigh a new table against the one in force: the mean of ln(J_new / J_old) over the recent load.
+
+    Each cell counts less its own uncertainty: what cells share is uncertain in all of them at once.
+    """
     total = 0.0
     for weight, one in zip(situation.weights(), situation.bins, strict=True):
         old, better = depth_for(situation.table, one.last), depth_for(new, one.last)
         if weight > 0.0 and old != better:
-            ratio = estimates.score(one.middle, better, old) / estimates.score(one.middle, old, old)
-            total += weight * math.log(ratio)
+            total += weight * estimates.score(one.middle, better, old)
     return total

@@ -11,21 +11,28 @@ Source: design/tuning.md, section 8, with three rules of our own:
   while KV headroom and preemptions allow. A fresh queue is a burst: nothing is tried in it.
 * A probe that found a gain climbs on at once while the next notch promises more (at most three notches): one
   push at the end instead of one per notch.
+
+A probe is one half of a comparison: the other is the spans of the old depth before and after it (`drift`). So
+none begins before the one before has its span after.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from specfleet.api.schedule import depth_for
 from specfleet.tuning.cost import ENOUGH_STEPS
 from specfleet.tuning.estimates import Estimates
+from specfleet.tuning.exploration import affordable
 from specfleet.tuning.floors import NO_PROBE_HEADROOM, preempted, worst_headroom
 from specfleet.tuning.memory import Memory
 from specfleet.tuning.optimise import Situation
 from specfleet.tuning.settings import PoolSettings
+from specfleet.tuning.steadiness import MARGIN
 
 STANDING_QUEUE_SCRAPES = 8
-WORTHLESS = 0.75  # a depth that is expected to lose more is not tried again while that holds
+LEAST_CHANCE = 0.1  # of being better, to be tried again
+REFRESH_SECONDS = 1800.0  # every neighbour is tried again after that, whatever its chance
 CLOSE = 0.98
 CHEAP = 0.9
 PROMISING = 1.0
@@ -83,32 +90,55 @@ def target(
     current = depth_for(situation.table, max(1, round(batch)))
     jumped = after_jump(memory)
     deeper = _deeper(estimates, batch, current, settings.candidates, jumped)
-    waited = now - memory.probed_at if memory.probed_at is not None else float("inf")
     if jumped and deeper is not None and not estimates.survival.known(deeper):
         return Target(deeper, f"acceptance has jumped: depth {deeper} is tried at once")
-    wishes = [
-        depth
-        for depth in (deeper, 0 if current else None, _below(current, settings.candidates))
-        if depth is not None
+    wishes = (deeper, 0 if current else None, _below(current, settings.candidates))
+    due = [
+        wish
+        for depth in dict.fromkeys(wishes)
+        if depth is not None and (wish := _wish(depth, current, memory, estimates, settings, now)) is not None
     ]
-    due: list[tuple[float, int]] = []
-    for depth in dict.fromkeys(wishes):
-        last = estimates.cost.last_measured(batch, depth)
-        known = estimates.cost.steps_near(batch, depth) >= ENOUGH_STEPS
-        # At depth 0 nothing is drafted: only a probe can see that acceptance has come back.
-        unsure = not known or (current == 0 and _cheap(estimates, batch, depth))
-        pace = (
-            settings.pace.probe_unknown_interval_seconds
-            if unsure
-            else settings.pace.probe_known_interval_seconds
-        )
-        age = now - last if last is not None and known else float("inf")
-        if waited >= pace and age >= pace and (not known or _worth(estimates, batch, depth, current)):
-            due.append((-age, depth))
     if not due:
         return None
-    depth = min(due, key=lambda item: item[0])[1]
-    return Target(depth, f"depth {depth} at {batch:.1f} running requests is not known well enough")
+    best = max(due, key=lambda wish: wish.chance)
+    return Target(best.depth, best.reason)
+
+
+@dataclass(frozen=True, slots=True)
+class _Wish:
+    """A probe that is due. ``chance``: that the depth is better; 1 where nothing is known."""
+
+    depth: int
+    chance: float
+    reason: str
+
+
+def _wish(
+    depth: int, current: int, memory: Memory, estimates: Estimates, settings: PoolSettings, now: float
+) -> _Wish | None:
+    batch, pace = memory.batch or 1.0, settings.pace
+    waited = now - memory.probed_at if memory.probed_at is not None else math.inf
+    last = estimates.cost.last_measured(batch, depth)
+    if last is None or estimates.cost.steps_near(batch, depth) < ENOUGH_STEPS:
+        # The span after the last probe is part of it.
+        due = waited >= max(pace.probe_unknown_interval_seconds, pace.probe_seconds)
+        reason = f"depth {depth} at {batch:.1f} running requests is not known well enough"
+        return _Wish(depth, 1.0, reason) if due else None
+    # At depth 0 nothing is drafted: only a probe can see that acceptance has come back.
+    blind = current == 0
+    cheap = blind and _cheap(estimates, batch, depth)
+    interval = pace.probe_unknown_interval_seconds if cheap else pace.probe_known_interval_seconds
+    if min(waited, now - last) < max(interval, pace.probe_seconds):
+        return None
+    chance = estimates.gain(batch, depth, current).chance_over(MARGIN)
+    stale = now - last >= REFRESH_SECONDS
+    if not (blind or stale or chance >= LEAST_CHANCE):
+        return None
+    affords = affordable(memory, estimates, depth, current, pace.probe_seconds)
+    if not (affords or (blind and waited >= pace.probe_known_interval_seconds)):
+        return None
+    reason = f"depth {depth} at {batch:.1f} running requests is better with a chance of {chance:.0%}"
+    return _Wish(depth, chance, reason)
 
 
 def _cheap(estimates: Estimates, batch: float, depth: int) -> bool:
@@ -129,12 +159,6 @@ def further(memory: Memory, estimates: Estimates, found: int, candidates: Sequen
     if estimates.rate(batch, above) < PROMISING * estimates.rate(batch, found):
         return None
     return Target(above, f"depth {found} pays and depth {above} promises more")
-
-
-def _worth(estimates: Estimates, batch: float, depth: int, current: int) -> bool:
-    if depth == 0 or current == 0:
-        return True
-    return estimates.rate(batch, depth) >= WORTHLESS * estimates.rate(batch, current)
 
 
 def _below(current: int, candidates: Sequence[int]) -> int | None:

@@ -1,7 +1,6 @@
 """Tables from depths by bin, and small changes to tables."""
 
 from collections.abc import Callable, Sequence
-from itertools import pairwise
 
 from specfleet.api.schedule import Row, Table, depth_for
 from specfleet.tuning.bins import Bin
@@ -20,30 +19,52 @@ def table_of(depths: Sequence[int], all_bins: Sequence[Bin]) -> Table:
 
 
 def widened(depths: Sequence[int], weights: Sequence[float], all_bins: Sequence[Bin]) -> list[int]:
-    """Merge runs of equal depth that are too narrow; of two the one with more load keeps its depth."""
-    runs = [[i] for i in range(len(depths))]
+    """Widen runs of equal depth that are too narrow.
+
+    Of two neighbours the one with more load keeps its depth. A narrow run with the load takes bins of its
+    neighbour until it is wide enough; one without joins its neighbour.
+    """
     chosen = list(depths)
-
-    def load(run: list[int]) -> float:
-        return sum(weights[i] for i in run)
-
-    def narrow(run: list[int]) -> bool:
-        return all_bins[run[-1]].last - all_bins[run[0]].first + 1 < MIN_WIDTH
-
-    while len(runs) > 1:
-        for left, right in pairwise(runs):
-            same = chosen[left[0]] == chosen[right[0]]
-            if same or narrow(left) or narrow(right):
-                heavy = max((left, right), key=lambda run: (load(run), -chosen[run[0]]))
-                depth = chosen[heavy[0]]
-                left.extend(right)
-                runs.remove(right)
-                for i in left:
-                    chosen[i] = depth
-                break
-        else:
+    while (narrow := _narrow_run(chosen, all_bins)) is not None:
+        first, last = narrow
+        left, right = _run_at(chosen, first - 1), _run_at(chosen, last + 1)
+        beside = [run for run in (left, right) if run is not None]
+        if not beside:
             return chosen
+        heavy = max(beside, key=lambda run: (_load(run, weights), -chosen[run[0]]))
+        if _load(narrow, weights) > _load(heavy, weights):
+            chosen[last + 1 if right is not None else first - 1] = chosen[first]
+        else:
+            chosen[first : last + 1] = [chosen[heavy[0]]] * (last + 1 - first)
     return chosen
+
+
+_Run = tuple[int, int]  # first and last index, inclusive
+
+
+def _narrow_run(depths: Sequence[int], all_bins: Sequence[Bin]) -> _Run | None:
+    run = _run_at(depths, 0)
+    while run is not None:
+        first, last = run
+        if all_bins[last].last - all_bins[first].first + 1 < MIN_WIDTH:
+            return run
+        run = _run_at(depths, last + 1)
+    return None
+
+
+def _run_at(depths: Sequence[int], index: int) -> _Run | None:
+    if not 0 <= index < len(depths):
+        return None
+    first = last = index
+    while first > 0 and depths[first - 1] == depths[index]:
+        first -= 1
+    while last + 1 < len(depths) and depths[last + 1] == depths[index]:
+        last += 1
+    return first, last
+
+
+def _load(run: _Run, weights: Sequence[float]) -> float:
+    return sum(weights[run[0] : run[1] + 1])
 
 
 def changed(table: Table, max_requests: int, depth: Callable[[int, int], int]) -> Table:

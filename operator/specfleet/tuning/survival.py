@@ -14,7 +14,6 @@ from specfleet.tuning.interval import Counts
 HALF_LIFE_SECONDS = 120.0
 IDLE_HALF_LIFE_SECONDS = 600.0  # without traffic nothing is learnt; it is forgotten within half an hour
 DESIGN_EFFECT = 2.0  # drafts of one request are correlated
-QUANTILE = 0.84  # the 20 % quantile of a normal distribution, in standard deviations
 MIN_SEQUENCE_STEPS = 60.0
 EXTRAPOLATION = 0.95  # a deeper position is accepted at most that often relative to the one before
 
@@ -66,14 +65,20 @@ class Survival:
         """E_k, bonus token included."""
         return 1.0 + sum(self.accepted_share(i) for i in range(1, depth + 1))
 
-    def cautious_tokens_per_step(self, depth: int) -> float:
-        """E_k at its 20 % quantile: what a deeper depth must promise to be chosen."""
-        total = 1.0
-        for i in range(1, depth + 1):
-            share, n = self.accepted_share(i), max(self.reached.get(i, 0.0), 1.0)
-            error = math.sqrt(DESIGN_EFFECT * (share * (1.0 - share) + 1.0 / n) / n)
-            total += max(0.0, share - QUANTILE * error)
-        return total
+    def uncertainty(self, depth: int, other: int) -> float:
+        """Standard deviation of ln(E_depth / E_other), positions in step with each other.
+
+        A position that was never reached is as uncertain as it is large.
+        """
+        one, two = self.tokens_per_step(depth), self.tokens_per_step(other)
+        return sum(
+            self._error(i) * abs((i <= depth) / one - (i <= other) / two)
+            for i in range(1, max(depth, other) + 1)
+        )
+
+    def _error(self, position: int) -> float:
+        share, n = self.accepted_share(position), max(self.reached.get(position, 0.0), 1.0)
+        return min(share, math.sqrt(DESIGN_EFFECT * (share * (1.0 - share) + 1.0 / n) / n))
 
     def drafts_per_step(self, depth: int) -> float:
         """Drafted tokens of one sequence in one decode step at a depth."""

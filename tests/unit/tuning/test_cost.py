@@ -2,7 +2,8 @@
 
 import pytest
 
-from specfleet.tuning.cost import StepCost, Window, Windows, remember
+from specfleet.tuning.cost import StepCost
+from specfleet.tuning.windows import Window, Windows, remember
 
 
 def true_seconds(batch: float, tokens: float, depth: int) -> float:
@@ -18,7 +19,7 @@ def a_window(batch: float, depth: int, *, at: float = 0.0, factor: float = 1.0) 
 def some_windows(*cells: tuple[float, int]) -> Windows:
     windows: Windows = ()
     for batch, depth in cells:
-        windows = remember(windows, a_window(batch, depth), shift_others=False)
+        windows = remember(windows, a_window(batch, depth))
     return windows
 
 
@@ -52,25 +53,11 @@ def test_a_machine_that_slows_down_slows_all_depths_and_changes_no_ratio() -> No
     ratio = before.seconds(1, 6, 5) / before.seconds(1, 1, 0)
 
     for i in range(1, 20):
-        windows = remember(windows, a_window(1, 5, at=15.0 * i, factor=1.3), shift_others=True)
+        windows = remember(windows, a_window(1, 5, at=15.0 * i, factor=1.3))
 
     after = StepCost(windows, 300.0)
     assert after.seconds(1, 6, 5) == pytest.approx(1.3 * true_seconds(1, 6, 5), rel=0.03)
     assert after.seconds(1, 6, 5) / after.seconds(1, 1, 0) == pytest.approx(ratio, rel=0.05)
-
-
-def test_a_cell_keeps_eight_windows() -> None:
-    windows: Windows = ()
-    for i in range(30):
-        windows = remember(windows, a_window(4, 2, at=float(i)), shift_others=False)
-
-    assert [window.at for window in windows] == [float(i) for i in range(22, 30)]
-
-
-def test_windows_older_than_four_hours_are_dropped() -> None:
-    windows = remember(some_windows((1, 0)), a_window(1, 2, at=4 * 3600.0 + 1), shift_others=False)
-
-    assert [window.depth for window in windows] == [2]
 
 
 def test_a_distant_batch_is_no_support() -> None:

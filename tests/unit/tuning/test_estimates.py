@@ -2,9 +2,10 @@
 
 import pytest
 
-from specfleet.tuning.cost import StepCost, Window
-from specfleet.tuning.estimates import Estimates
+from specfleet.tuning.cost import StepCost
+from specfleet.tuning.estimates import Estimates, Gain
 from specfleet.tuning.survival import Survival
+from specfleet.tuning.windows import Window
 
 # Of 1,000 decode steps of a sequence 20 drafted one token, and 10 of these were accepted: E_1 = 1.01.
 FREE_TEXT = Survival(reached={0: 1000.0, 1: 1000.0}, drafted={1: 20.0}, accepted={1: 10.0})
@@ -31,3 +32,14 @@ def test_a_dear_depth_counts_as_dear() -> None:
     gain = estimates.rate(1.0, 1) / estimates.rate(1.0, 0)
 
     assert gain == pytest.approx(1.01 / 1.27, rel=0.05)
+
+
+def test_a_gain_counts_less_its_own_uncertainty() -> None:
+    assert Gain(0.05, 0.02).cautious == pytest.approx(0.03)
+    assert Gain(0.02, 0.05).cautious < 0.0
+
+
+def test_the_chance_of_a_gain_is_that_of_a_normal_distribution() -> None:
+    # One standard deviation below the expected value: 84.13 %.
+    assert Gain(0.035, 0.02).chance_over(0.015) == pytest.approx(0.8413, abs=1e-4)
+    assert Gain(0.015, 0.02).chance_over(0.015) == pytest.approx(0.5)

@@ -64,12 +64,19 @@ def test_an_unvisited_position_is_expected_below_the_one_before_and_is_not_known
     assert survival.known(2)
 
 
-def test_few_samples_make_caution_and_many_take_it_away() -> None:
+def test_few_samples_make_uncertain_and_many_do_not() -> None:
+    # Design effect 2: sd of E_1 = sqrt(2 * (0.25 + 1 / n) / n), against E_0 = 1 that of ln E_1 = sd / 1.5.
     few = Survival().plus(some_counts(1, 80, (40,)))
     many = Survival().plus(some_counts(1, 80000, (40000,)))
 
-    assert few.cautious_tokens_per_step(1) < 1.47
-    assert many.cautious_tokens_per_step(1) == pytest.approx(1.5, abs=0.005)
+    assert few.uncertainty(1, 0) == pytest.approx((2 * (0.25 + 1 / 80) / 80) ** 0.5 / 1.5)
+    assert many.uncertainty(1, 0) == pytest.approx(0.00167, abs=1e-5)
+
+
+def test_positions_that_two_depths_share_make_them_hardly_more_uncertain() -> None:
+    survival = Survival().plus(some_counts(3, 2000, (1800, 1620, 20)))
+
+    assert survival.uncertainty(3, 2) < 0.2 * survival.uncertainty(2, 0)
 
 
 def test_p11_depth_zero_alone_leaves_acceptance_unknown_and_not_zero() -> None:

@@ -1,0 +1,95 @@
+"""Windows: mean step times as measured, in a reservoir that keeps what tells depths apart.
+
+The machine drifts, so a depth is judged by the spans right before and after its probe (`drift`). These
+spans outlive the other windows of their cell. Source: design/tuning.md, section 5, "Data".
+"""
+
+import math
+from bisect import bisect_right
+from dataclasses import dataclass
+
+MAX_AGE_SECONDS = 4 * 3600.0
+PER_CELL = 8
+BESIDE_PER_CELL = 24  # spans beside a change of depth: two on each side of six probes
+BESIDE = 2
+LEAST_WINDOW_STEPS = 50.0  # shorter ones are joined with the next
+JOINED_SECONDS = 30.0
+MIN_STEPS = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """Mean step time of one depth over some steps.
+
+    ``tokens`` is N, batch and drafts together; ``cached`` is KV, the tokens that attention read.
+    """
+
+    at: float
+    depth: int
+    batch: float
+    tokens: float
+    seconds: float
+    steps: float
+    cached: float = 0.0
+
+    @property
+    def cell(self) -> tuple[int, int]:
+        return self.depth, self.batch_cell
+
+    @property
+    def batch_cell(self) -> int:
+        return round(2 * math.log2(max(self.batch, 1.0)))
+
+
+Windows = tuple[Window, ...]
+
+
+def remember(windows: Windows, new: Window) -> Windows:
+    """Add a window, join it with the one before if that is short, and make room in its cell."""
+    kept = tuple(w for w in windows if new.at - w.at <= MAX_AGE_SECONDS)
+    last = max((w for w in kept if w.cell == new.cell), key=lambda w: w.at, default=None)
+    if last is not None and _unfinished(last, new, kept):
+        kept = tuple(w for w in kept if w is not last)
+        new = _joined(last, new)
+    return _trimmed((*kept, new), new)
+
+
+def _unfinished(last: Window, new: Window, windows: Windows) -> bool:
+    other_since = any(w.depth != new.depth and w.at > last.at for w in windows)
+    return last.steps < LEAST_WINDOW_STEPS and new.at - last.at <= JOINED_SECONDS and not other_since
+
+
+def _joined(one: Window, other: Window) -> Window:
+    steps = one.steps + other.steps
+
+    def mean(first: float, second: float) -> float:
+        return (first * one.steps + second * other.steps) / steps
+
+    return Window(
+        at=other.at,
+        depth=one.depth,
+        batch=mean(one.batch, other.batch),
+        tokens=mean(one.tokens, other.tokens),
+        seconds=mean(one.seconds, other.seconds),
+        steps=steps,
+        cached=mean(one.cached, other.cached),
+    )
+
+
+def _trimmed(windows: Windows, new: Window) -> Windows:
+    cell = sorted((w for w in windows if w.cell == new.cell), key=lambda w: w.at)
+    others = [w.at for w in windows if w.depth != new.depth and abs(w.batch_cell - new.batch_cell) <= 1]
+    beside = _beside(cell, others)
+    plain = [w for w in cell if w not in beside]
+    gone = {*plain[: max(0, len(plain) - PER_CELL)], *beside[: max(0, len(beside) - BESIDE_PER_CELL)]}
+    return tuple(w for w in windows if w not in gone) if gone else windows
+
+
+def _beside(cell: list[Window], others: list[float]) -> list[Window]:
+    """Give those right before or after a window of another depth, oldest first."""
+    times = [w.at for w in cell]
+    found: set[int] = set()
+    for at in others:
+        after = bisect_right(times, at)
+        found.update(range(max(0, after - BESIDE), min(len(cell), after + BESIDE)))
+    return [cell[i] for i in sorted(found)]
