@@ -61,6 +61,12 @@ class PoolView:
         return replace(self, schedule=schedule)
 
     @property
+    def replicas(self) -> int | None:
+        """Pods that exist by reconcile's account; None: it has not said yet."""
+        pools = (self.live.get("status") or {}).get("pools") or ()
+        return next((pool.get("replicas") for pool in pools if pool["name"] == self.pool.name), None)
+
+    @property
     def fingerprints(self) -> frozenset[str]:
         return frozenset(_labels(pod).get(names.FINGERPRINT_LABEL, "") for pod in self.ready.values())
 

@@ -12,20 +12,19 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
 from specfleet.api.configuration import Configuration
-from specfleet.api.kinds import CONFIG_MAP, SPECULATIVE_DEPLOYMENT, TUNER_MANAGER
+from specfleet.api.kinds import SPECULATIVE_DEPLOYMENT, TUNER_MANAGER
 from specfleet.api.objectives import effective_objectives, effective_tuning
 from specfleet.api.schedule import Document
 from specfleet.cluster.client import ClusterClient
 from specfleet.cluster.errors import ClusterError
 from specfleet.cluster.events import EventRecorder
 from specfleet.controller.figures import Figures
-from specfleet.controller.fleet import MEMORY_KEY, PoolKey, PoolView, read_fleet
+from specfleet.controller.fleet import PoolKey, PoolView, read_fleet
 from specfleet.controller.mend import mended
+from specfleet.controller.pool_memory import SAVE_SECONDS, remembered, save
 from specfleet.controller.push import behind, refresh_mounts, write_schedule
 from specfleet.controller.tuner_events import news
 from specfleet.controller.tuner_status import PoolReport, action, comparable, status_body
-from specfleet.planning import names
-from specfleet.planning.manifest import manifest
 from specfleet.telemetry.errors import MetricsError
 from specfleet.telemetry.queries import fleet_queries
 from specfleet.telemetry.samples import FleetSamples, Readings
@@ -33,12 +32,13 @@ from specfleet.telemetry.source import MetricsSource
 from specfleet.tuning.decide import Outcome, decide
 from specfleet.tuning.decision import EndProbe, Hold, Probe, Push
 from specfleet.tuning.evidence import Evidence
-from specfleet.tuning.memory import Memory, from_json, to_json
+from specfleet.tuning.memory import Memory
 from specfleet.tuning.settings import PoolSettings
 from specfleet.tuning.verify import applied
 
 WARM_UP_SCRAPES = 12  # 180 s at 15 s: graph capture and cold caches, design/tuning.md section 11
 PARALLEL_RESOURCES = 8
+GPU_PRODUCT_LABEL = "nvidia.com/gpu.product"  # set on nodes by the maker's feature discovery
 
 logger = logging.getLogger(__name__)
 
@@ -51,6 +51,7 @@ class _Pool:
     fence: int
     last: Outcome | None = None
     decided_at: float = 0.0
+    saved_at: float = 0.0
     document: Document | None = None
 
 
@@ -166,6 +167,9 @@ class TuningPass:
         elif (document := view.document) is not None:
             # The last push was cut short between ConfigMap and pods, by an error or by the leader's end.
             await refresh_mounts(self._client, behind(view.ready.values(), document), document)
+        if now - (own.saved_at or now) >= SAVE_SECONDS:
+            await self._save(view, own, outcome.memory, now)
+        own.saved_at = own.saved_at or now
         own.document = view.document or own.document
         before, own.last, own.memory = own.last, outcome, outcome.memory
         changed = before is None or _standing(before) != _standing(outcome)
@@ -184,14 +188,13 @@ class TuningPass:
             initial_depth=spec.speculation.depth.initial,
             max_depth=spec.speculation.depth.max,
             max_requests=spec.engine.max_num_seqs,
+            gpu_product=view.pool.template.node_selector.get(GPU_PRODUCT_LABEL, ""),
         )
 
     def _own(self, view: PoolView) -> _Pool:
         own = self._pools.get(view.key)
         if own is None:
-            text = ((view.memory or {}).get("data") or {}).get(MEMORY_KEY)
-            memory = (from_json(text) if text else None) or Memory()
-            own = self._pools[view.key] = _Pool(memory, fence=0)
+            own = self._pools[view.key] = _Pool(remembered(view), fence=0)
         if own.fence == 0 and view.document is not None:
             # A lease that was deleted counts from 0 again; that must not freeze pushes.
             written = view.document.fence
@@ -211,6 +214,7 @@ class TuningPass:
             intervals=tuple(i for i in readings.intervals if i.pod in expected),
             versions=readings.versions,
             query_fault=metrics.fault,
+            replicas=view.replicas,
         )
 
     async def _mend(self, view: PoolView, own: _Pool, now: float) -> PoolView:
@@ -237,25 +241,16 @@ class TuningPass:
             table=decision.table,
             issued_at=datetime.fromtimestamp(now, UTC),
         )
-        await self._save(view, outcome.memory)
+        await self._save(view, own, outcome.memory, now)
         await write_schedule(self._client, view.schedule, document)
         self._figures.pushes.labels(kind="push" if isinstance(decision, Push) else "probe").inc()
         logger.info("%s/%s/%s: version %d: %s", *view.key, document.version, decision.reason)
         await refresh_mounts(self._client, view.ready.values(), document)
         return view.with_document(document)
 
-    async def _save(self, view: PoolView, memory: Memory) -> None:
-        resource, pool = view.resource, view.pool.name
-        body = manifest(
-            CONFIG_MAP,
-            resource,
-            names.tuning_config_map(resource.name, pool),
-            names.labels(resource.name, pool, names.ACTIVE),
-            data={MEMORY_KEY: to_json(memory)},
-        )
-        if view.memory is not None:
-            body["metadata"]["uid"] = view.memory["metadata"]["uid"]
-        await self._client.apply(CONFIG_MAP, body, manager=TUNER_MANAGER, force=False)
+    async def _save(self, view: PoolView, own: _Pool, memory: Memory, now: float) -> None:
+        await save(self._client, view, memory)
+        own.saved_at = now
 
     async def _report(self, reports: Sequence[PoolReport], now: float) -> None:
         """Write status if it differs from the live one by more than its times."""

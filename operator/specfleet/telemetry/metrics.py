@@ -31,4 +31,6 @@ BUCKETS = {"vllm:time_to_first_token_seconds_bucket": "first_token_buckets"}
 RUNNING = "vllm:num_requests_running"
 WAITING = "vllm:num_requests_waiting"
 KV_USAGE = "vllm:kv_cache_usage_perc"
+CACHE_INFO = "vllm:cache_config_info"
+CACHE_TOKENS = "kv_cache_size_tokens"
 VERSION = "specfleet_schedule_version"

@@ -20,6 +20,7 @@ _ENGINE = (
     "num_requests_running",
     "num_requests_waiting",
     "kv_cache_usage_perc",
+    "cache_config_info",
 )
 _SCHEDULE = (
     "schedule_version",

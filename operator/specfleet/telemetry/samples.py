@@ -102,6 +102,7 @@ class FleetSamples:
             running=running,
             waiting=_total(scrape.values, metrics.WAITING),
             kv_usage=_mean(scrape.values, metrics.KV_USAGE),
+            kv_capacity_tokens=_kv_capacity(scrape.values),
         )
 
     def _pairs(self, before: _Baseline, scrape: _Scrape) -> Iterator[_Pair]:
@@ -192,6 +193,13 @@ def _total(values: Values, name: str) -> float | None:
 def _mean(values: Values, name: str) -> float | None:
     found = _named(values, name)
     return sum(found) / len(found) if found else None
+
+
+def _kv_capacity(values: Values) -> float | None:
+    """Sum the cache sizes of a pod's ranks: a label of an info metric, in tokens."""
+    labels = [dict(key) for key in values if ("__name__", metrics.CACHE_INFO) in key]
+    sizes = [float(size) for one in labels if (size := one.get(metrics.CACHE_TOKENS, "")).isdecimal()]
+    return sum(sizes) if sizes else None
 
 
 def _version(values: Values) -> tuple[int, int] | None:

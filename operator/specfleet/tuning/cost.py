@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 
 from specfleet.tuning.drift import NEIGHBOURHOOD, Place, Prediction, Regression
-from specfleet.tuning.model import Prior, prior_from
+from specfleet.tuning.model import prior_from
 from specfleet.tuning.windows import Window, Windows
 
 ENOUGH_STEPS = 60.0  # per depth and neighbourhood
@@ -14,10 +14,13 @@ LEAST_KERNEL = 0.3  # batches within a factor of 1.5
 
 
 class StepCost:
-    """Predicts step times from windows, as seen at ``now``. ``context``: cached tokens of one request."""
+    """Predicts step times from windows, as seen at ``now``.
+
+    ``context``: cached tokens of one request. ``knee_tokens``: of hardware that is known (`hardware`).
+    """
 
     def __init__(
-        self, windows: Windows, now: float, *, context: float = 0.0, prior: Prior | None = None
+        self, windows: Windows, now: float, *, context: float = 0.0, knee_tokens: float | None = None
     ) -> None:
         self._now = now
         self._context = context
@@ -25,7 +28,7 @@ class StepCost:
         self._by_depth: dict[int, list[Window]] = {}
         for window in windows:
             self._by_depth.setdefault(window.depth, []).append(window)
-        self._regression = _regression(windows, prior) if windows else None
+        self._regression = _regression(windows, knee_tokens) if windows else None
 
     def seconds(self, batch: float, tokens: float, depth: int) -> float:
         """Seconds of one decode step. Raises ValueError without any window."""
@@ -64,5 +67,5 @@ def _kernel(window: Window, batch: float) -> float:
 
 
 @lru_cache(maxsize=256)
-def _regression(windows: Windows, prior: Prior | None) -> Regression:
-    return Regression(windows, prior or prior_from(windows))
+def _regression(windows: Windows, knee_tokens: float | None) -> Regression:
+    return Regression(windows, prior_from(windows, knee_tokens))

@@ -61,7 +61,7 @@ def decide(settings: PoolSettings, evidence: Evidence, memory: Memory, now: floa
     used = usable(evidence)
     memory, fault = _take_in(settings, evidence, memory, used, document, now)
     situation = _situation(settings, memory, document, now)
-    estimates = _estimates(memory, now)
+    estimates = _estimates(settings, memory, now)
     known = _Known(document, situation, estimates)
     decision = _decide(settings, evidence, memory, fault, known, now)
     memory = remembered(memory, decision, known, settings, now)
@@ -112,11 +112,12 @@ def _situation(settings: PoolSettings, memory: Memory, document: Document, now: 
     return Situation(table, all_bins, memory.load, settings.candidates, memory.steadiness, now)
 
 
-def _estimates(memory: Memory, now: float) -> Estimates | None:
+def _estimates(settings: PoolSettings, memory: Memory, now: float) -> Estimates | None:
     if not memory.windows:
         return None
     throughput = memory.slow_passes >= SLOW_PASSES
-    return Estimates(memory.survival, StepCost(memory.windows, now), throughput)
+    cost = StepCost(memory.windows, now, context=memory.context or 0.0, knee_tokens=settings.knee_tokens)
+    return Estimates(memory.survival, cost, throughput)
 
 
 def _decide(

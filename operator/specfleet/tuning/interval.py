@@ -67,6 +67,14 @@ class PodInterval:
     running: float | None = None
     waiting: float | None = None
     kv_usage: float | None = None
+    kv_capacity_tokens: float | None = None
+
+    @property
+    def cached_tokens(self) -> float | None:
+        """Tokens in the KV cache at the end; None: the engine does not say."""
+        if self.kv_usage is None or self.kv_capacity_tokens is None:
+            return None
+        return self.kv_usage * self.kv_capacity_tokens
 
     @property
     def seconds(self) -> float:

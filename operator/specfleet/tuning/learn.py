@@ -16,6 +16,7 @@ from specfleet.tuning.windows import MIN_STEPS, Window, remember
 # Short: acceptance is that of the traffic now, and says nothing about loads of half an hour ago.
 LOAD_HALF_LIFE_SECONDS = 30.0
 LOAD_CHANGE_SECONDS = 60.0
+CONTEXT_SHARE = 0.2  # of one scrape, which sees a handful of requests at some point of their life
 QUEUE_GONE_SCRAPES = 4
 
 
@@ -40,6 +41,7 @@ def learn(
     )
     memory = _scaled(memory, evidence.replicas, now)
     memory = _pressures(memory, used, settings, now)
+    memory = _context(memory, used)
     if traffic:
         memory = _load_change(memory, used.counts, now)
         memory = _acceptance(memory, used.counts, now)
@@ -52,6 +54,17 @@ def _scaled(memory: Memory, replicas: int | None, now: float) -> Memory:
     if replicas is None or replicas == memory.replicas:
         return memory
     return replace(memory, replicas=replicas, scaled_at=now if memory.replicas and replicas else None)
+
+
+def _context(memory: Memory, used: Usable) -> Memory:
+    """Follow the mean context of requests: gauges of one scrape, summed over pods first."""
+    seen = [(i.cached_tokens, i.running) for i in used.learning]
+    known = [(tokens, running) for tokens, running in seen if tokens is not None and running]
+    if not known:
+        return memory
+    context = sum(tokens for tokens, _ in known) / sum(running for _, running in known)
+    before = memory.context if memory.context is not None else context
+    return replace(memory, context=before + CONTEXT_SHARE * (context - before))
 
 
 def _load_change(memory: Memory, counts: Counts, now: float) -> Memory:
@@ -91,6 +104,7 @@ def _windows(memory: Memory, counts: Counts, bins: tuple[Bin, ...], now: float) 
             tokens=batch * (1.0 + _drafts(counts, depth)),
             seconds=seconds / steps,
             steps=steps,
+            cached=batch * (memory.context or 0.0),
         )
         windows = remember(windows, window)
         index = bin_of(batch, bins)

@@ -18,6 +18,9 @@ Vector = NDArray[np.float64]
 _SHARES = (0.08, 0.72, 1 / 24, 0.01, 0.05, 0.03, 0.02)  # of the fastest window; o, m, c, e, v, d0, d1
 _SHARE_SD = (1.0, 0.5, 1.0, 1.0, 1.0, 1.0, 1.0)
 
+_M, _C = 1, 2
+_KNOWN_C_SD = 0.35
+
 
 @dataclass(frozen=True, slots=True)
 class Prior:
@@ -27,13 +30,16 @@ class Prior:
     sd: tuple[float, ...]
 
 
-def prior_from(windows: Windows) -> Prior:
-    """Guess from the fastest window, for hardware that nothing is known about."""
+def prior_from(windows: Windows, knee_tokens: float | None) -> Prior:
+    """Guess from the fastest window. ``knee_tokens``: m / c of known hardware; None: it may be anywhere."""
     fastest = min(windows, key=lambda w: w.seconds)
     # v is per cached token: at the fastest window's context it has its share.
     scale = (1.0, 1.0, 1.0, 1.0, 1.0 / max(fastest.cached, 1.0), 1.0, 1.0)
-    seconds = tuple(share * fastest.seconds * by for share, by in zip(_SHARES, scale, strict=True))
-    return Prior(seconds, _SHARE_SD)
+    shares, sd = list(_SHARES), list(_SHARE_SD)
+    if knee_tokens is not None:
+        shares[_C], sd[_C] = shares[_M] / knee_tokens, _KNOWN_C_SD
+    seconds = tuple(share * fastest.seconds * by for share, by in zip(shares, scale, strict=True))
+    return Prior(seconds, tuple(sd))
 
 
 @dataclass(frozen=True, slots=True)

@@ -95,6 +95,8 @@ class PlayedPrometheus:
         totals[(("__name__", "vllm:num_requests_running"),)] = min(self.traffic.users, 16)
         totals[(("__name__", "vllm:num_requests_waiting"),)] = max(0, self.traffic.users - 16)
         totals[(("__name__", "vllm:kv_cache_usage_perc"),)] = 0.2
+        size = ("kv_cache_size_tokens", "8000")
+        totals[(("__name__", "vllm:cache_config_info"), size)] = 1.0
         stale = [key for key in totals if key[0][1] == "specfleet_schedule_version"]
         for key in stale:
             del totals[key]

@@ -14,6 +14,7 @@ from specfleet.controller.push import ANNOTATION
 from specfleet.controller.reconcile import Reconciler
 from specfleet.controller.tuning_pass import TuningPass
 from specfleet.telemetry.errors import AnswerPartial, SourceTimeout
+from specfleet.tuning.memory import from_json
 
 PODS = ("chat-main-active-a", "chat-main-active-b")
 START = 1_900_000_000.0
@@ -67,6 +68,16 @@ class Fleet:
     def document(self) -> Document:
         live = self.store.get(CONFIG_MAP, "llm", "chat-main-active-schedule")
         return Document.from_json(live["data"]["schedule.json"])
+
+    @property
+    def memory(self) -> Object:
+        return self.store.get(CONFIG_MAP, "llm", "chat-main-tuning")
+
+    def scaled(self, replicas: int) -> None:
+        """Reconcile writes how many pods exist."""
+        status = self.resource["status"]
+        pools = [{**pool, "replicas": replicas} for pool in status["pools"]]
+        self.store.set_status(SPECULATIVE_DEPLOYMENT, "llm", "chat", {**status, "pools": pools})
 
     def condition(self, kind: str) -> Object:
         return next(one for one in self.resource["status"]["conditions"] if one["type"] == kind)
@@ -271,6 +282,51 @@ async def test_a_new_leader_goes_on_with_what_was_learnt_and_changes_nothing_at_
     await fleet.passes(3)
 
     assert fleet.document == before
+
+
+async def test_a_new_leader_starts_warm_and_probes_nothing_again() -> None:
+    fleet = await (await Fleet().start()).passes(60)
+    probes = len(fleet.events("ProbeStarted"))
+
+    fleet.tuning = fleet.a_leader(fence=4)
+    await fleet.passes(8)
+
+    assert fleet.pool["state"] == "Active"
+    assert float(fleet.pool["measured"]["gainPercent"]["value"]) > 100
+    assert len(fleet.events("ProbeStarted")) == probes
+
+
+async def test_what_is_only_observed_is_remembered_too() -> None:
+    fleet = await (await Fleet(tuning={"mode": "Observe"}).start()).passes(50)
+
+    memory = from_json(fleet.memory["data"]["memory.json"])
+
+    assert memory is not None
+    assert {window.depth for window in memory.windows} == {2}
+
+
+async def test_a_memory_that_nobody_can_read_is_learnt_again() -> None:
+    fleet = await (await Fleet().start()).passes(30)
+    live = fleet.memory
+    fleet.store.replace(CONFIG_MAP, {**live, "data": {"memory.json": "[]"}})
+
+    fleet.tuning = fleet.a_leader(fence=4)
+    await fleet.passes(30)
+
+    assert fleet.document.table[0].depth == 5
+
+
+async def test_after_scaling_nothing_is_pushed_for_five_minutes() -> None:
+    fleet = await (await Fleet().start()).passes(2)
+    for replicas in (2, 3):
+        fleet.scaled(replicas)
+        await fleet.passes(1)
+
+    await fleet.passes(18)
+
+    assert fleet.events("SchedulePushed") == []
+    await fleet.passes(15)
+    assert len(fleet.events("SchedulePushed")) == 1
 
 
 async def test_a_higher_fence_starts_versions_again() -> None:

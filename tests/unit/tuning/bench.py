@@ -4,6 +4,7 @@ Each scrape interval is one draw of counts, so an hour takes a moment. The true 
 larger cost per request than the tuner's priors.
 """
 
+import math
 import random
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -22,6 +23,7 @@ from specfleet.tuning.settings import PoolSettings
 POD = ("llm", "chat-0")
 EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
 APPLY_SECONDS = 2.0
+RESTLESS_SECONDS = 300.0
 
 
 @dataclass(frozen=True)
@@ -62,11 +64,12 @@ def some_settings(
     pin: Table | None = None,
     most: int = 6,
     scrape: float = 15.0,
+    pace: TuningPace | None = None,
 ) -> PoolSettings:
     return PoolSettings(
         objectives=EffectiveObjectives(None, 2.0, 1.0, 0.1),
         tuning=EffectiveTuning(mode, paused, "default", most, pin),  # type: ignore[arg-type]
-        pace=TuningPace(scrape_interval_seconds=scrape),
+        pace=pace or TuningPace(scrape_interval_seconds=scrape),
         initial_depth=2,
         max_depth=5,
         max_requests=16,
@@ -83,7 +86,9 @@ class Bench:
     seed: int = 1
     noise: float = 0.03
     drift: float = 0.0
+    restless: float = 0.0  # sd of ln(level): a shared machine, good for some minutes
     kv_usage: float = 0.3
+    replicas: int | None = None
     preemptions: float = 0.0
     broken: Callable[[Evidence], Evidence] = lambda evidence: evidence
     ignores_pushes: bool = False
@@ -99,6 +104,7 @@ class Bench:
         self.depth_seconds: list[tuple[float, int, float]] = []
         self.level = 1.0
         self.wave = 0.0
+        self.machine = 0.0
 
     def run(self, seconds: float) -> "Bench":
         end = self.now + seconds
@@ -128,7 +134,14 @@ class Bench:
         pods = frozenset({POD})
         evidence = self.broken(
             Evidence(
-                self.document, frozenset({"f"}), pods, pods, frozenset(), (interval,), {POD: interval.version}
+                self.document,
+                frozenset({"f"}),
+                pods,
+                pods,
+                frozenset(),
+                (interval,),
+                {POD: interval.version},
+                replicas=self.replicas,
             )
         )
         outcome = decide(self.settings, evidence, self.memory, self.now)
@@ -143,6 +156,8 @@ class Bench:
         users, draw = self.traffic.users, self.random
         self.wave = 0.8 * self.wave + draw.gauss(0.0, 0.25)
         self.level = max(0.5, self.level * (1.0 + draw.gauss(0.0, self.drift)))
+        kept = math.exp(-self.settings.scrape_seconds / RESTLESS_SECONDS)
+        self.machine = kept * self.machine + math.sqrt(1 - kept**2) * draw.gauss(0.0, self.restless)
         chance = min(0.98, max(0.02, self.traffic.chance + 0.08 * self.wave))
         totals: dict[str, dict[int, float]] = {
             name: {}
@@ -155,7 +170,7 @@ class Bench:
             batch = min(users, 16)
             depth = self.obeys(document.table, batch)
             drafts = self.traffic.draft_share * depth
-            step = self.level * self.cost.seconds(batch, batch * (1 + drafts), depth)
+            step = self.level * math.exp(self.machine) * self.cost.seconds(batch, batch * (1 + drafts), depth)
             step *= 1.0 + draw.gauss(0.0, self.noise)
             steps = float(int(seconds / step))
             _add(totals["steps"], depth, steps)

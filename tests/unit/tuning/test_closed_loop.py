@@ -6,7 +6,8 @@ from itertools import pairwise
 import pytest
 from tests.unit.tuning.bench import CROWD, FREE, REPETITIVE, Bench, Cost, Traffic, some_settings
 
-from specfleet.api.schedule import Row, Table, flat
+from specfleet.api.configuration import TuningPace
+from specfleet.api.schedule import Row, Table, depth_for, flat
 from specfleet.tuning.decision import EndProbe, Hold, Probe, Push
 from specfleet.tuning.evidence import Evidence
 
@@ -19,6 +20,16 @@ COSTS = {
     "linear": Cost(base=0.012, knee=3, overhead=0.03),
 }
 MINUTE = 60.0
+# Free text on a CPU: an n-gram drafter hardly ever proposes, and a draft costs next to nothing.
+HARDLY = Traffic(users=1, chance=0.3, draft_share=0.05)
+FLAT = Cost(base=0.10, knee=40, overhead=0.02, draft=0.001, per_depth=0.0003)
+DEMO = TuningPace(
+    scrape_interval_seconds=3,
+    push_cooldown_seconds=30,
+    probe_seconds=10,
+    probe_unknown_interval_seconds=15,
+    probe_known_interval_seconds=90,
+)
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -79,6 +90,42 @@ def test_steady_traffic_on_a_noisy_machine_makes_no_flapping(traffic: Traffic, s
 
     assert len(bench.decisions(Push)) - settled <= 2
     assert bench.share_of_best >= 0.95
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("pace", [TuningPace(), DEMO], ids=["default", "demo"])
+def test_where_depths_hardly_differ_a_drifting_machine_is_no_reason_to_push(
+    pace: TuningPace, seed: int
+) -> None:
+    bench = Bench(HARDLY, cost=FLAT, settings=some_settings(pace=pace), seed=seed, restless=0.1)
+    bench.run(60 * MINUTE)
+
+    assert len(bench.decisions(Push)) <= 1
+    assert bench.share_of_best >= 0.98
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_demo_with_a_drifting_machine_reaches_depth_three_within_150_seconds(seed: int) -> None:
+    bench = Bench(REPETITIVE, cost=FLAT, settings=some_settings(pace=DEMO), seed=seed, restless=0.1)
+    bench.run(150)
+
+    assert bench.depth >= 3
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_demo_is_back_in_its_last_phase_and_pushes_six_times_an_hour_at_most(seed: int) -> None:
+    bench = Bench(REPETITIVE, cost=COSTS["knee-at-14"], settings=some_settings(pace=DEMO), seed=seed)
+    bench.restless = 0.1
+    for traffic in (REPETITIVE, FREE, CROWD):
+        bench.traffic = traffic
+        bench.run(4 * MINUTE)
+
+    bench.traffic = REPETITIVE
+    bench.run(5 * MINUTE)
+
+    assert bench.depth >= 3
+    bench.run(43 * MINUTE)
+    assert len(bench.decisions(Push)) <= 6
 
 
 def test_probes_take_a_small_part_of_the_time_once_all_is_known() -> None:
@@ -228,6 +275,34 @@ def test_two_pushes_are_a_cool_down_apart_unless_traffic_has_changed() -> None:
     times = [at for at, _ in bench.decisions(Push)]
     jumped = bench.memory.jumped_at or 0.0
     assert all(later - earlier >= 120.0 or jumped > earlier for earlier, later in pairwise(times))
+
+
+def test_after_scaling_nothing_is_pushed_for_five_minutes() -> None:
+    bench = Bench(REPETITIVE, replicas=1)
+    bench.step()
+    bench.replicas = 2
+    scaled = bench.now
+    bench.run(10 * MINUTE)
+
+    (first, _), *_ = bench.decisions(Push)
+    assert first - scaled >= 300.0
+    assert any("was scaled to 2 pods" in outcome.decision.reason for _, outcome in bench.outcomes)
+
+
+def test_low_kv_headroom_does_not_wait_for_scaling_to_settle() -> None:
+    bench = Bench(REPETITIVE, replicas=1)
+    bench.step()
+    bench.replicas, bench.kv_usage = 2, 0.93
+    bench.run(2 * MINUTE)
+
+    assert bench.depth <= 1
+
+
+def test_one_push_moves_the_load_and_leaves_what_it_knows_nothing_of_near() -> None:
+    bench = Bench(REPETITIVE).run(5 * MINUTE)
+
+    assert depth_for(bench.table, 1) == 5
+    assert depth_for(bench.table, 16) <= 3
 
 
 def test_a_pin_is_pushed_in_the_next_pass_and_nothing_else_afterwards() -> None:

@@ -1,0 +1,94 @@
+"""The step-cost formula: worked example of design/tuning.md, section 5 (Llama-70B BF16 on 4 x H100)."""
+
+import math
+
+import numpy as np
+import pytest
+
+from specfleet.tuning.cost import StepCost
+from specfleet.tuning.estimates import Estimates
+from specfleet.tuning.model import Points, log_seconds
+from specfleet.tuning.survival import Survival
+from specfleet.tuning.windows import Window, Windows, remember
+
+# o, m, c, e, v, d0, d1; the design has no term per request.
+WORKED = np.log([3.7e-3, 14.4e-3, 59.5e-6, 1e-12, 4.77e-8, 0.6e-3, 0.9e-3])
+CONTEXT = 1200.0
+
+
+def worked_seconds(batch: float, depth: int, cached: float) -> float:
+    logs, _ = log_seconds(WORKED, Points.at(batch, batch * (depth + 1), depth, cached))
+    return math.exp(float(logs[0]))
+
+
+@pytest.mark.parametrize(
+    ("batch", "depth", "cached", "milliseconds"),
+    [
+        pytest.param(16, 3, 19200, 22.33, id="16-at-depth-3"),
+        pytest.param(16, 0, 19200, 19.02, id="16-hard-off"),
+        pytest.param(128, 3, 153600, 45.16, id="128-at-depth-3"),
+        pytest.param(128, 0, 153600, 25.70, id="128-hard-off"),
+    ],
+)
+def test_the_formula_gives_the_worked_example(
+    batch: float, depth: int, cached: float, milliseconds: float
+) -> None:
+    assert worked_seconds(batch, depth, cached) == pytest.approx(milliseconds / 1000, abs=1e-5)
+
+
+def test_its_slopes_are_those_of_the_formula() -> None:
+    points = Points.at(64, 256, 3, 76800)
+    logs, slopes = log_seconds(WORKED, points)
+
+    for i in range(len(WORKED)):
+        moved = WORKED.copy()
+        moved[i] += 1e-6
+        assert slopes[0, i] == pytest.approx(
+            float(log_seconds(moved, points)[0][0] - logs[0]) / 1e-6, abs=1e-4
+        )
+
+
+def some_windows(*cells: tuple[float, int], context: float = CONTEXT) -> Windows:
+    windows: Windows = ()
+    for i, (batch, depth) in enumerate(cells):
+        seconds = worked_seconds(batch, depth, batch * context)
+        new = Window(15.0 * i, depth, batch, batch * (depth + 1), seconds, 200.0, batch * context)
+        windows = remember(windows, new)
+    return windows
+
+
+@pytest.mark.parametrize(("batch", "speculates"), [(16.0, True), (128.0, False)])
+def test_e_3_of_1_49_speculates_at_batch_16_and_not_at_128(batch: float, speculates: bool) -> None:
+    # Break-even at depth 3 is 1.17 and 1.76: section 6. S of .25, .15, .09 gives E_3 = 1.49.
+    survival = Survival(
+        reached=dict.fromkeys((1, 2, 3), 1e5),
+        drafted=dict.fromkeys((1, 2, 3), 1e5),
+        accepted={1: 0.25e5, 2: 0.15e5, 3: 0.09e5},
+    )
+    cost = StepCost(some_windows((batch, 0), (batch, 3)), 15.0, context=CONTEXT)
+    estimates = Estimates(survival, cost)
+
+    assert survival.tokens_per_step(3) == pytest.approx(1.49)
+    assert (estimates.rate(batch, 3) > estimates.rate(batch, 0)) is speculates
+
+
+def test_a_known_device_carries_windows_below_its_knee_to_batches_above_it() -> None:
+    windows = some_windows((4, 0), (4, 3), (16, 0), (16, 3))
+    known = StepCost(windows, 45.0, context=CONTEXT, knee_tokens=240.0)
+    unknown = StepCost(windows, 45.0, context=CONTEXT)
+
+    true = worked_seconds(128, 3, 128 * CONTEXT)
+    assert known.seconds(128, 512, 3) == pytest.approx(true, rel=0.5)
+    assert abs(known.seconds(128, 512, 3) - true) < abs(unknown.seconds(128, 512, 3) - true)
+
+
+def test_longer_contexts_make_a_step_longer_at_every_depth() -> None:
+    cells = [(b, d) for b in (16.0, 64.0) for d in (0, 3)]
+    short, long = some_windows(*cells, context=400.0), some_windows(*cells, context=4000.0)
+    windows = (*short, *long)
+
+    at_long = StepCost(windows, 45.0, context=4000.0)
+    at_short = StepCost(windows, 45.0, context=400.0)
+    for depth in (0, 3):
+        tokens = 64.0 * (depth + 1)
+        assert at_long.seconds(64.0, tokens, depth) > 1.1 * at_short.seconds(64.0, tokens, depth)
