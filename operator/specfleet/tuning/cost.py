@@ -1,16 +1,15 @@
 """Step times: measured windows, the model under them, and how sure a comparison of two depths is."""
 
-import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from functools import lru_cache
 
-from specfleet.tuning.drift import NEIGHBOURHOOD, Place, Prediction, Regression
+from specfleet.tuning.drift import Place, Prediction, Regression
 from specfleet.tuning.model import prior_from
 from specfleet.tuning.windows import Window, Windows
 
 ENOUGH_STEPS = 60.0  # per depth and neighbourhood
 FULL_STEPS = 200.0
-LEAST_KERNEL = 0.3  # batches within a factor of 1.5
+NEAR = 1.47  # batches within that factor speak for each other
 
 
 class StepCost:
@@ -24,6 +23,7 @@ class StepCost:
     ) -> None:
         self._now = now
         self._context = context
+        self._steps: dict[tuple[float, int], float] = {}
         self._predictions: dict[Place, Prediction] = {}
         self._by_depth: dict[int, list[Window]] = {}
         for window in windows:
@@ -44,9 +44,17 @@ class StepCost:
             self._predictions[place] = self._fitted().predict(place, self._now)
         return self._predictions[place]
 
+    @property
+    def depths(self) -> Collection[int]:
+        """Every depth that was measured, at whatever batch."""
+        return self._by_depth.keys()
+
     def steps_near(self, batch: float, depth: int) -> float:
         """Measured steps at a depth near a batch, whatever their age."""
-        return sum(min(w.steps, FULL_STEPS) for w in self._near(batch, depth))
+        if (batch, depth) not in self._steps:
+            steps = sum(min(w.steps, FULL_STEPS) for w in self._near(batch, depth))
+            self._steps[batch, depth] = steps
+        return self._steps[batch, depth]
 
     def last_measured(self, batch: float, depth: int) -> float | None:
         """When that depth was last measured near that batch."""
@@ -58,12 +66,8 @@ class StepCost:
         return self._regression
 
     def _near(self, batch: float, depth: int) -> Sequence[Window]:
-        return [w for w in self._by_depth.get(depth, ()) if _kernel(w, batch) > LEAST_KERNEL]
-
-
-def _kernel(window: Window, batch: float) -> float:
-    distance = math.log(max(batch, 1.0) / max(window.batch, 1.0)) / NEIGHBOURHOOD
-    return math.exp(-distance * distance) if abs(distance) < 3.0 else 0.0
+        low, high = max(batch, 1.0) / NEAR, max(batch, 1.0) * NEAR
+        return [w for w in self._by_depth.get(depth, ()) if low < max(w.batch, 1.0) < high]
 
 
 @lru_cache(maxsize=256)

@@ -12,7 +12,6 @@ from specfleet.tuning.survival import Survival
 # At depth 0 nothing is drafted, so a return of easy text would go unseen: soft-off must win by that much.
 BLINDNESS = 0.02
 CAUTION = 1.0  # a gain has to exceed that many of its own standard deviations
-DEEPEST = 16  # limit of the API
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,8 +47,8 @@ class Estimates:
         return self.survival.known(depth) and (
             self._timed(batch, depth)
             or (
-                any(self._timed(batch, lower) for lower in range(depth))
-                and any(self._timed(batch, higher) for higher in range(depth + 1, DEEPEST + 1))
+                any(self._timed(batch, lower) for lower in self.cost.depths if lower < depth)
+                and any(self._timed(batch, higher) for higher in self.cost.depths if higher > depth)
             )
         )
 
@@ -67,7 +66,7 @@ class Estimates:
     def _as_fast_as(self, batch: float, depth: int) -> int:
         if depth > 0:
             return depth
-        others = (k for k in range(1, DEEPEST + 1) if self._timed(batch, k))
+        others = (k for k in self.cost.depths if k > 0 and self._timed(batch, k))
         return min((0, *others), key=lambda k: self._seconds(batch, k))
 
     def _seconds(self, batch: float, depth: int) -> float:

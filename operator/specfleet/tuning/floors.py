@@ -3,7 +3,8 @@
 Source: design/tuning.md, section 10.1 (KV headroom, preemptions, queue).
 """
 
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from specfleet.api.objectives import EffectiveObjectives
@@ -12,15 +13,20 @@ from specfleet.tuning.rows import changed
 
 WORST_OF_SECONDS = 300.0
 NO_PROBE_HEADROOM = 0.15
+NO_PROBE_BURN = 1.0
+LATE_SHARE = 0.05  # timeToFirstToken is a limit of the p95
+LEAST_FIRST_TOKENS = 20.0
 
 
 @dataclass(frozen=True, slots=True)
 class Pressure:
-    """One pass: free share of KV of the fullest pod, preempted requests, slow queue."""
+    """One pass: free share of KV of the fullest pod, preempted requests, first tokens and the late ones."""
 
     at: float
     headroom: float | None
     preemptions: float
+    first_tokens: float = 0.0
+    late: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +51,18 @@ def worst_headroom(recent: Sequence[Pressure]) -> float | None:
 
 def preempted(recent: Sequence[Pressure]) -> float:
     return sum(one.preemptions for one in recent)
+
+
+def late_first_tokens(buckets: Mapping[float, float], bound: float) -> tuple[float, float]:
+    """Give (all, late) of a cumulative histogram. A bound between two buckets is read as the next (P7)."""
+    total = buckets.get(math.inf, 0.0)
+    return total, total - min((count for le, count in buckets.items() if le >= bound), default=total)
+
+
+def burn(recent: Sequence[Pressure]) -> float | None:
+    """Say how fast the first-token budget burns: late tokens over those that p95 allows. None: too few."""
+    total = sum(one.first_tokens for one in recent)
+    return sum(one.late for one in recent) / (LATE_SHARE * total) if total >= LEAST_FIRST_TOKENS else None
 
 
 def floor(objectives: EffectiveObjectives, recent: Sequence[Pressure], batch: float) -> Floor | None:

@@ -13,6 +13,7 @@ DESIGN_EFFECT = 4.0
 REFERENCE_SHARE = 0.05
 FREE_DISTANCE = 1.5
 LIMIT = 5.0
+MOST_AFTER_JUMP = 600.0  # steps of a sequence that the interval of a jump counts as: it holds old traffic too
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,9 +4,9 @@ from dataclasses import replace
 
 from specfleet.tuning.bins import Bin, bin_of
 from specfleet.tuning.evidence import Evidence, Usable
-from specfleet.tuning.floors import WORST_OF_SECONDS, Pressure, queue_is_slow
-from specfleet.tuning.interval import Counts
-from specfleet.tuning.jump import JumpWatch
+from specfleet.tuning.floors import WORST_OF_SECONDS, Pressure, late_first_tokens, queue_is_slow
+from specfleet.tuning.interval import Counts, pooled
+from specfleet.tuning.jump import MOST_AFTER_JUMP, JumpWatch
 from specfleet.tuning.memory import Memory
 from specfleet.tuning.settings import PoolSettings
 from specfleet.tuning.steadiness import HOUR
@@ -83,9 +83,11 @@ def _load_change(memory: Memory, counts: Counts, now: float) -> Memory:
 
 def _acceptance(memory: Memory, counts: Counts, now: float) -> Memory:
     fresh = Survival().plus(counts)
-    watch, jumped = memory.jump.after(fresh.accepted.get(1, 0.0), fresh.reached.get(1, 0.0))
+    reached = sum(n for depth, n in counts.sequence_steps.items() if depth > 0)
+    watch, jumped = memory.jump.after(counts.accepted_positions.get(1, 0.0), reached)
     if jumped:
         batch = counts.all_sequence_steps / counts.all_steps
+        fresh = fresh.limited(MOST_AFTER_JUMP)
         return replace(memory, survival=fresh, jump=watch, jumped_at=now, load={}, usual_batch=batch)
     return replace(memory, survival=memory.survival.plus(counts), jump=watch)
 
@@ -130,10 +132,15 @@ def _pressures(memory: Memory, used: Usable, settings: PoolSettings, now: float)
     if not used.intervals:
         return memory
     counts = [interval.counts for interval in used.intervals]
+    limit = settings.objectives.time_to_first_token_seconds
+    buckets = pooled(counts).first_token_buckets
+    first_tokens, late = (0.0, 0.0) if limit is None else late_first_tokens(buckets, limit)
     pressure = Pressure(
         at=now,
         headroom=1.0 - max(usages) if usages else None,
         preemptions=sum(one.preemptions or 0.0 for one in counts),
+        first_tokens=first_tokens,
+        late=late,
     )
     queued = sum(one.queued_requests or 0.0 for one in counts)
     delay = sum(one.queue_seconds or 0.0 for one in counts) / queued if queued > 0 else None

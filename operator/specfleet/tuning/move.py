@@ -65,9 +65,7 @@ def _scaled(memory: Memory, reason: str, now: float) -> Hold | None:
     if memory.scaled_at is None or now - memory.scaled_at >= PAUSE_AFTER_SCALING_SECONDS:
         return None
     wait = memory.scaled_at + PAUSE_AFTER_SCALING_SECONDS - now
-    return Hold(
-        "Scaled", f"{reason}, but the pool has been scaled to {memory.replicas} pods: in {wait:.0f} s"
-    )
+    return Hold("Scaled", f"{reason}, in {wait:.0f} s: the pool was scaled to {memory.replicas} pods")
 
 
 def _cooling(settings: PoolSettings, memory: Memory, reason: str, now: float) -> Hold | None:

@@ -24,7 +24,7 @@ from specfleet.api.schedule import depth_for
 from specfleet.tuning.cost import ENOUGH_STEPS
 from specfleet.tuning.estimates import Estimates
 from specfleet.tuning.exploration import affordable
-from specfleet.tuning.floors import NO_PROBE_HEADROOM, preempted, worst_headroom
+from specfleet.tuning.floors import NO_PROBE_BURN, NO_PROBE_HEADROOM, burn, preempted, worst_headroom
 from specfleet.tuning.memory import Memory
 from specfleet.tuning.optimise import Situation
 from specfleet.tuning.settings import PoolSettings
@@ -75,6 +75,9 @@ def refusal(memory: Memory, settings: PoolSettings, now: float) -> str | None:
         return f"no probe with KV headroom {headroom:.0%}"
     if preempted(memory.pressures):
         return "no probe after preemptions"
+    burning = burn(memory.pressures)
+    if burning is not None and burning > NO_PROBE_BURN:
+        return f"no probe while first tokens are late {burning:.1f} times as often as they may be"
     if memory.queue_since is not None and now - memory.queue_since < fresh:
         return "no probe in a fresh queue"
     return None

@@ -15,7 +15,11 @@ HALF_LIFE_SECONDS = 120.0
 IDLE_HALF_LIFE_SECONDS = 600.0  # without traffic nothing is learnt; it is forgotten within half an hour
 DESIGN_EFFECT = 2.0  # drafts of one request are correlated
 MIN_SEQUENCE_STEPS = 60.0
-EXTRAPOLATION = 0.95  # a deeper position is accepted at most that often relative to the one before
+MOST_OF_INTERVAL = 1500.0  # one interval counts as that many steps of a sequence at most
+# An unseen position: at most .95 of the one before, and as it falls so far; .98 for what deep drafts swallow.
+EXTRAPOLATION = 0.95
+SWALLOWED = 0.98
+PRIOR_SHARE = 0.60  # S_1 where nothing is known
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +32,9 @@ class Survival:
 
     def forgotten(self, seconds: float, traffic: bool) -> "Survival":
         """Let everything fade by the time that has passed."""
-        factor = 0.5 ** (seconds / (HALF_LIFE_SECONDS if traffic else IDLE_HALF_LIFE_SECONDS))
+        return self._scaled(0.5 ** (seconds / (HALF_LIFE_SECONDS if traffic else IDLE_HALF_LIFE_SECONDS)))
+
+    def _scaled(self, factor: float) -> "Survival":
         return Survival(
             *(
                 {i: v * factor for i, v in part.items()}
@@ -37,17 +43,23 @@ class Survival:
         )
 
     def plus(self, counts: Counts) -> "Survival":
-        """Add one interval, pooled over pods."""
+        """Add one interval, pooled over pods; a large one counts no more than `MOST_OF_INTERVAL`."""
         deepest = max(counts.sequence_steps, default=0)
         reached = {
             i: sum(n for depth, n in counts.sequence_steps.items() if depth >= i)
             for i in range(1, deepest + 1)
         }
+        new = Survival(reached, counts.draft_positions, counts.accepted_positions).limited(MOST_OF_INTERVAL)
         return Survival(
-            _sum(self.reached, reached),
-            _sum(self.drafted, counts.draft_positions),
-            _sum(self.accepted, counts.accepted_positions),
+            _sum(self.reached, new.reached),
+            _sum(self.drafted, new.drafted),
+            _sum(self.accepted, new.accepted),
         )
+
+    def limited(self, most: float) -> "Survival":
+        """Give the same shares with the weight of at most ``most`` steps."""
+        first = self.reached.get(1, 0.0)
+        return self._scaled(most / first) if first > most else self
 
     def known(self, depth: int) -> bool:
         """Say whether every position up to ``depth`` has been seen often enough."""
@@ -55,11 +67,11 @@ class Survival:
 
     def accepted_share(self, position: int) -> float:
         """Accepted tokens at a position per decode step that could reach it; extrapolated if unseen."""
-        return self._share(self.accepted, position, 0.5)
+        return self._share(self.accepted, position, PRIOR_SHARE, SWALLOWED)
 
     def drafted_share(self, position: int) -> float:
         """Drafted tokens at a position per decode step that could reach it; extrapolated if unseen."""
-        return self._share(self.drafted, position, 1.0)
+        return self._share(self.drafted, position, 1.0, 1.0)
 
     def tokens_per_step(self, depth: int) -> float:
         """E_k, bonus token included."""
@@ -92,15 +104,15 @@ class Survival:
             if self.drafted[i] >= 1.0
         )
 
-    def _share(self, part: Mapping[int, float], position: int, unseen: float) -> float:
+    def _share(self, part: Mapping[int, float], position: int, unseen: float, fading: float) -> float:
         n = self.reached.get(position, 0.0)
         if n >= MIN_SEQUENCE_STEPS:
             return min(1.0, part.get(position, 0.0) / n)
         if position == 1:
             return unseen
-        before = self._share(part, position - 1, unseen)
-        further = self._share(part, position - 2, unseen) if position > 2 else 1.0
-        return before * min(EXTRAPOLATION, before / further if further > 0 else 0.0)
+        before = self._share(part, position - 1, unseen, fading)
+        further = self._share(part, position - 2, unseen, fading) if position > 2 else 1.0
+        return before * min(EXTRAPOLATION, before / further if further > 0 else 0.0) * fading
 
 
 def _sum(one: Mapping[int, float], other: Mapping[int, float]) -> dict[int, float]:

@@ -92,7 +92,7 @@ def test_steady_traffic_on_a_noisy_machine_makes_no_flapping(traffic: Traffic, s
     assert bench.share_of_best >= 0.95
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("pace", [TuningPace(), DEMO], ids=["default", "demo"])
 def test_where_depths_hardly_differ_a_drifting_machine_is_no_reason_to_push(
     pace: TuningPace, seed: int
@@ -112,7 +112,7 @@ def test_a_demo_with_a_drifting_machine_reaches_depth_three_within_150_seconds(s
     assert bench.depth >= 3
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", SEEDS)
 def test_a_demo_is_back_in_its_last_phase_and_pushes_six_times_an_hour_at_most(seed: int) -> None:
     bench = Bench(REPETITIVE, cost=COSTS["knee-at-14"], settings=some_settings(pace=DEMO), seed=seed)
     bench.restless = 0.1

@@ -1,10 +1,12 @@
 """Safety floors: design/tuning.md, section 10.1."""
 
+import math
+
 import pytest
 
 from specfleet.api.objectives import EffectiveObjectives
 from specfleet.api.schedule import Row, flat
-from specfleet.tuning.floors import Pressure, floor, queue_is_slow
+from specfleet.tuning.floors import Pressure, burn, floor, late_first_tokens, queue_is_slow
 
 OBJECTIVES = EffectiveObjectives(None, 2.0, 1.0, 0.10)
 
@@ -56,3 +58,25 @@ def test_a_queue_is_slow_by_delay_or_by_length(
     delay: float | None, waiting: float, rate: float, slow: bool
 ) -> None:
     assert queue_is_slow(OBJECTIVES, delay, waiting, rate) is slow
+
+
+@pytest.mark.parametrize(
+    ("bound", "late"),
+    [
+        pytest.param(1.0, 30.0, id="a-bound-of-the-layout"),
+        pytest.param(0.7, 30.0, id="P7-the-next-bound-in-place-of-one-between"),
+        pytest.param(5.0, 0.0, id="P7-over-the-largest-nothing-is-known-to-be-late"),
+    ],
+)
+def test_late_first_tokens_are_those_over_the_bound(bound: float, late: float) -> None:
+    assert late_first_tokens({0.5: 40.0, 1.0: 70.0, math.inf: 100.0}, bound) == (100.0, late)
+
+
+def test_the_budget_burns_by_late_tokens_over_the_five_percent_that_p95_allows() -> None:
+    recent = [Pressure(0.0, None, 0, 100.0, 4.0), Pressure(15.0, None, 0, 100.0, 16.0)]
+
+    assert burn(recent) == pytest.approx(2.0)
+
+
+def test_a_handful_of_requests_burns_nothing() -> None:
+    assert burn([Pressure(0.0, None, 0, 10.0, 10.0)]) is None

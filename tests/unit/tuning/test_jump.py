@@ -35,6 +35,13 @@ def test_small_intervals_are_collected_until_they_say_something() -> None:
     assert watch([0.1] * 9 + [0.9] * 3, reached=60.0)[-3:] == [False, False, True]
 
 
+def test_a_jump_is_the_sum_of_distances_over_noise_passing_five() -> None:
+    # Noise is sqrt(.24 * 4 / 400) + .025 = .0740. A fall of .30 adds 4.05 - 1.5, then (with the reference at
+    # .885) 3.85 - 1.5: 4.91. A fall of .32 adds 2.82 and 2.61: 5.43.
+    assert watch([0.9] + [0.6] * 2)[-1] is False
+    assert watch([0.9] + [0.58] * 2)[-1] is True
+
+
 def test_without_drafting_steps_nothing_is_concluded() -> None:
     state, jumped = JumpWatch(reference=0.8).after(0.0, 0.0)
 

@@ -42,6 +42,17 @@ def test_each_position_is_divided_by_the_steps_that_could_reach_it() -> None:
     assert survival.accepted_share(3) == pytest.approx(0.3)
 
 
+def test_one_interval_adds_at_most_1500_steps() -> None:
+    survival = Survival().plus(some_counts(2, 6000, (3000, 1500)))
+
+    assert survival.reached == pytest.approx({1: 1500, 2: 1500})
+    assert survival.by_position() == pytest.approx((0.5, 0.25))
+
+
+def test_where_nothing_is_known_the_first_position_takes_the_prior() -> None:
+    assert Survival().accepted_share(1) == 0.60
+
+
 def test_half_is_forgotten_after_two_minutes_of_traffic() -> None:
     survival = Survival().plus(some_counts(1, 1000, (500,))).forgotten(120.0, traffic=True)
 
@@ -59,7 +70,7 @@ def test_without_traffic_acceptance_stays_known_for_minutes_but_not_for_an_hour(
 def test_an_unvisited_position_is_expected_below_the_one_before_and_is_not_known() -> None:
     survival = Survival().plus(some_counts(2, 1000, (800, 560)))
 
-    assert survival.accepted_share(3) == pytest.approx(0.56 * 0.7)
+    assert survival.accepted_share(3) == pytest.approx(0.56 * 0.7 * 0.98)
     assert not survival.known(3)
     assert survival.known(2)
 
@@ -67,7 +78,7 @@ def test_an_unvisited_position_is_expected_below_the_one_before_and_is_not_known
 def test_few_samples_make_uncertain_and_many_do_not() -> None:
     # Design effect 2: sd of E_1 = sqrt(2 * (0.25 + 1 / n) / n), against E_0 = 1 that of ln E_1 = sd / 1.5.
     few = Survival().plus(some_counts(1, 80, (40,)))
-    many = Survival().plus(some_counts(1, 80000, (40000,)))
+    many = Survival(reached={1: 80000.0}, drafted={1: 80000.0}, accepted={1: 40000.0})
 
     assert few.uncertainty(1, 0) == pytest.approx((2 * (0.25 + 1 / 80) / 80) ** 0.5 / 1.5)
     assert many.uncertainty(1, 0) == pytest.approx(0.00167, abs=1e-5)
