@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 
 from specfleet.api.configuration import Configuration
 from specfleet.api.kinds import SPECULATIVE_DEPLOYMENT, TUNER_MANAGER
-from specfleet.api.objectives import effective_objectives, effective_tuning
+from specfleet.api.objectives import effective_tuning
 from specfleet.api.schedule import Document
 from specfleet.cluster.client import ClusterClient
 from specfleet.cluster.errors import ClusterError
@@ -21,6 +21,7 @@ from specfleet.cluster.events import EventRecorder
 from specfleet.controller.figures import Figures
 from specfleet.controller.fleet import PoolKey, PoolView, read_fleet
 from specfleet.controller.mend import mended
+from specfleet.controller.pool_inputs import evidence_of, settings_of
 from specfleet.controller.pool_memory import SAVE_SECONDS, remembered, save
 from specfleet.controller.push import behind, refresh_mounts, write_schedule
 from specfleet.controller.tuner_events import news
@@ -31,14 +32,11 @@ from specfleet.telemetry.samples import FleetSamples, Readings
 from specfleet.telemetry.source import MetricsSource
 from specfleet.tuning.decide import Outcome, decide
 from specfleet.tuning.decision import EndProbe, Hold, Probe, Push
-from specfleet.tuning.evidence import Evidence
 from specfleet.tuning.memory import Memory
 from specfleet.tuning.settings import PoolSettings
 from specfleet.tuning.verify import applied
 
-WARM_UP_SCRAPES = 12  # 180 s at 15 s: graph capture and cold caches, design/tuning.md section 11
 PARALLEL_RESOURCES = 8
-GPU_PRODUCT_LABEL = "nvidia.com/gpu.product"  # set on nodes by the maker's feature discovery
 
 logger = logging.getLogger(__name__)
 
@@ -157,10 +155,11 @@ class TuningPass:
                 logger.exception("tuning of %s/%s failed", *views[0].key[:2])
 
     async def _tune_pool(self, view: PoolView, metrics: Mapping[str, _Metrics], now: float) -> PoolReport:
-        settings = self._settings(view)
+        settings = settings_of(view, self._configuration)
         own = self._own(view)
         view = await self._mend(view, own, now)
-        evidence = self._evidence(view, metrics[settings.tuning.metrics_source], now)
+        read = metrics[settings.tuning.metrics_source]
+        evidence = evidence_of(view, read.readings, read.fault, self._configuration, now)
         outcome = decide(settings, evidence, own.memory, now)
         if isinstance(outcome.decision, Push | Probe | EndProbe):
             view = await self._put_in_force(view, own, outcome, settings, now)
@@ -179,18 +178,6 @@ class TuningPass:
             await self._events.record(view.live, event_type, reason, note, action="Tune")
         return PoolReport(view, outcome, own.decided_at, applied(evidence))
 
-    def _settings(self, view: PoolView) -> PoolSettings:
-        spec = view.resource.spec
-        return PoolSettings(
-            objectives=effective_objectives(spec, view.pool),
-            tuning=effective_tuning(spec, view.pool),
-            pace=self._configuration.tuning,
-            initial_depth=spec.speculation.depth.initial,
-            max_depth=spec.speculation.depth.max,
-            max_requests=spec.engine.max_num_seqs,
-            gpu_product=view.pool.template.node_selector.get(GPU_PRODUCT_LABEL, ""),
-        )
-
     def _own(self, view: PoolView) -> _Pool:
         own = self._pools.get(view.key)
         if own is None:
@@ -200,22 +187,6 @@ class TuningPass:
             written = view.document.fence
             own.fence = self._fence if self._fence >= written else written + 1
         return own
-
-    def _evidence(self, view: PoolView, metrics: _Metrics, now: float) -> Evidence:
-        expected = frozenset(view.ready)
-        seconds = WARM_UP_SCRAPES * self._configuration.tuning.scrape_interval_seconds
-        readings = metrics.readings
-        return Evidence(
-            document=view.document,
-            fingerprints=view.fingerprints,
-            expected=expected,
-            reporting=readings.reporting & expected,
-            warming=view.warming(datetime.fromtimestamp(now - seconds, UTC)),
-            intervals=tuple(i for i in readings.intervals if i.pod in expected),
-            versions=readings.versions,
-            query_fault=metrics.fault,
-            replicas=view.replicas,
-        )
 
     async def _mend(self, view: PoolView, own: _Pool, now: float) -> PoolView:
         """Write a good schedule where somebody left a bad one."""

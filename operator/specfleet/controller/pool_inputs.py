@@ -1,0 +1,46 @@
+"""What the tuner is given for one pool: its settings, and what cluster and Prometheus know of it. Pure."""
+
+from datetime import UTC, datetime
+
+from specfleet.api.configuration import Configuration
+from specfleet.api.objectives import effective_objectives, effective_tuning
+from specfleet.controller.fleet import PoolView
+from specfleet.telemetry.samples import Readings
+from specfleet.tuning.evidence import Evidence
+from specfleet.tuning.settings import PoolSettings
+
+WARM_UP_SCRAPES = 12  # 180 s at 15 s: graph capture and cold caches, design/tuning.md section 11
+GPU_PRODUCT_LABEL = "nvidia.com/gpu.product"  # set on nodes by the maker's feature discovery
+
+
+def settings_of(view: PoolView, configuration: Configuration) -> PoolSettings:
+    """Join what the resource, its pool and the operator's configuration ask for."""
+    spec = view.resource.spec
+    return PoolSettings(
+        objectives=effective_objectives(spec, view.pool),
+        tuning=effective_tuning(spec, view.pool),
+        pace=configuration.tuning,
+        initial_depth=spec.speculation.depth.initial,
+        max_depth=spec.speculation.depth.max,
+        max_requests=spec.engine.max_num_seqs,
+        gpu_product=view.pool.template.node_selector.get(GPU_PRODUCT_LABEL, ""),
+    )
+
+
+def evidence_of(
+    view: PoolView, readings: Readings, fault: str | None, configuration: Configuration, now: float
+) -> Evidence:
+    """Pick one pool's part of a pass. ``fault``: why the metrics source gave nothing."""
+    expected = frozenset(view.ready)
+    seconds = WARM_UP_SCRAPES * configuration.tuning.scrape_interval_seconds
+    return Evidence(
+        document=view.document,
+        fingerprints=view.fingerprints,
+        expected=expected,
+        reporting=readings.reporting & expected,
+        warming=view.warming(datetime.fromtimestamp(now - seconds, UTC)),
+        intervals=tuple(i for i in readings.intervals if i.pod in expected),
+        versions=readings.versions,
+        query_fault=fault,
+        replicas=view.replicas,
+    )
