@@ -2,7 +2,7 @@
 
 Each is a range selector, sent as an instant query, so that the answer is raw samples with their own time
 stamps (trap P3). Source: design/tuning.md, sections 3.1 and 3.2. Query B (shares of buckets) is not among
-them: no rule of this release reads it, and the buckets that status shows come with query A.
+them: the only buckets that a rule or status reads, those of the first token, come with query A.
 """
 
 WINDOW_SCRAPES = 3

@@ -3,8 +3,8 @@
 from collections.abc import Collection, Sequence
 from functools import lru_cache
 
-from specfleet.tuning.drift import Place, Prediction, Regression
-from specfleet.tuning.model import prior_from
+from specfleet.tuning.drift import Prediction, Regression
+from specfleet.tuning.model import Place, prior_from
 from specfleet.tuning.windows import Window, Windows
 
 ENOUGH_STEPS = 60.0  # per depth and neighbourhood

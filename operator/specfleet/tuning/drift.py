@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from specfleet.tuning.model import Points, Prior, Vector, log_seconds
+from specfleet.tuning.model import Place, Prior, Vector, log_seconds_at, log_seconds_of
 from specfleet.tuning.windows import Window, Windows
 
 LEVEL_SD = 0.12
@@ -40,16 +40,6 @@ _JUMP_SECONDS = 3.0 * LEVEL_SECONDS  # as good as two machines
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """A depth at a batch, with what the model needs to evaluate it there."""
-
-    batch: float
-    tokens: float
-    depth: int
-    cached: float
-
-
-@dataclass(frozen=True, slots=True)
 class Prediction:
     """Seconds of a step. ``own``: covariance of what the model misses here with each window.
 
@@ -67,10 +57,9 @@ class Regression:
 
     def __init__(self, windows: Windows, prior: Prior) -> None:
         self._windows = windows
-        self._points = Points.of(windows)
         self._at = np.array([w.at for w in windows])
-        self._log_batch = np.log(np.maximum(self._points.batch, 1.0))
-        self._log_depth = np.log1p(self._points.depth)
+        self._log_batch = np.log([max(w.batch, 1.0) for w in windows])
+        self._log_depth = np.log1p([w.depth for w in windows])
         self._observed = np.log([w.seconds for w in windows])
         self._prior_logs = np.log(prior.seconds)
         self._prior_precision = np.diag(1.0 / np.square(prior.sd))
@@ -97,27 +86,26 @@ class Regression:
         self._inverse = np.linalg.inv(covariance + np.diag(noise))
         logs = self._prior_logs
         for _ in range(_STEPS):
-            predicted, slopes = log_seconds(logs, self._points)
+            predicted, slopes = log_seconds_of(self._windows, np.exp(logs))
             weighted = slopes.T @ self._inverse
             normal = weighted @ slopes + self._prior_precision
             gradient = weighted @ (self._observed - predicted) - self._prior_precision @ (
                 logs - self._prior_logs
             )
             logs = logs + np.clip(np.linalg.solve(normal, gradient), -_STEP_LIMIT, _STEP_LIMIT)
-        predicted, slopes = log_seconds(logs, self._points)
-        self._logs = logs
+        predicted, slopes = log_seconds_of(self._windows, np.exp(logs))
+        self._numbers = np.exp(logs).tolist()
         self._weighted = slopes.T @ self._inverse
         self._normal = np.linalg.inv(self._weighted @ slopes + self._prior_precision)
         self._left = self._inverse @ (self._observed - predicted)
 
     def predict(self, place: Place, now: float) -> Prediction:
         """Predict ln T at the machine's level of ``now``."""
-        points = Points.at(place.batch, place.tokens, place.depth, place.cached)
-        model, slopes = log_seconds(self._logs, points)
+        model, slopes = log_seconds_at(place, self._numbers)
         level = self._level(now + self._level_at.max() - self._at.max())
         own = self._own(place, now)
-        seconds = math.exp(float(model[0]) + float((level + own) @ self._left))
-        return Prediction(seconds, math.log1p(place.depth), own, slopes[0] - self._weighted @ own)
+        seconds = math.exp(model + float((level + own) @ self._left))
+        return Prediction(seconds, math.log1p(place.depth), own, slopes - self._weighted @ own)
 
     def difference_sd(self, one: Prediction, other: Prediction) -> float:
         """Give the standard deviation of ln(T_one / T_other), two depths at one batch."""
@@ -128,7 +116,8 @@ class Regression:
 
     def _level(self, at: Vector | float) -> Vector:
         """Covariance of each window's level with the level at other times."""
-        return self._restless * LEVEL_SD**2 * np.exp(-np.abs(at - self._level_at) / LEVEL_SECONDS)
+        close: Vector = np.exp(-np.abs(at - self._level_at) / LEVEL_SECONDS)
+        return self._restless * LEVEL_SD**2 * close
 
     def _own(self, place: Place, now: float) -> Vector:
         """Covariance of each window with what the model misses at a place."""

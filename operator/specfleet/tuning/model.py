@@ -6,14 +6,28 @@ The blend of memory-bound m and compute-bound c N is that of design/tuning.md, s
 request. It carries a measured window to another batch, context or share of drafts.
 """
 
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from specfleet.tuning.windows import Window, Windows
+from specfleet.tuning.windows import Windows
 
 Vector = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A depth at a batch, with what the model needs to evaluate it there."""
+
+    batch: float
+    tokens: float
+    depth: int
+    cached: float
+
 
 _SHARES = (0.08, 0.72, 1 / 24, 0.01, 0.05, 0.03, 0.02)  # of the fastest window; o, m, c, e, v, d0, d1
 _SHARE_SD = (1.0, 0.5, 1.0, 1.0, 1.0, 1.0, 1.0)
@@ -42,39 +56,30 @@ def prior_from(windows: Windows, knee_tokens: float | None) -> Prior:
     return Prior(seconds, tuple(sd))
 
 
-@dataclass(frozen=True, slots=True)
-class Points:
-    """Where the formula is evaluated, one entry a point."""
-
-    batch: Vector
-    tokens: Vector
-    depth: Vector
-    cached: Vector
-
-    @classmethod
-    def of(cls, windows: Windows) -> "Points":
-        rows = np.array([(w.batch, w.tokens, w.depth, w.cached) for w in windows], dtype=float)
-        return cls(*rows.reshape(-1, 4).T)
-
-    @classmethod
-    def at(cls, batch: float, tokens: float, depth: int, cached: float) -> "Points":
-        return cls.of((Window(0.0, depth, batch, tokens, 1.0, 1.0, cached),))
+Numbers = Sequence[float] | Vector
 
 
-def log_seconds(logs: Vector, points: Points) -> tuple[Vector, Vector]:
-    """Give ln T at each point and its slopes by the logarithms of the seven numbers."""
-    o, m, c, e, v, d0, d1 = np.exp(logs)
-    compute = (c * points.tokens) ** 4
-    blend = (m**4 + compute) ** 0.25
-    drafts = (points.depth > 0).astype(float)
-    parts = np.empty((len(points.batch), len(logs)))
-    parts[:, 0] = o
-    parts[:, 1] = m**4 / blend**3
-    parts[:, 2] = compute / blend**3
-    parts[:, 3] = e * points.batch
-    parts[:, 4] = v * points.cached
-    parts[:, 5] = drafts * d0
-    parts[:, 6] = drafts * points.depth * d1
-    # The second and third part add up to the blend.
+def _parts(numbers: Numbers, batch: Any, tokens: Any, depth: Any, cached: Any) -> tuple[Any, ...]:
+    """Give the parts of T by their numbers, for one point or for arrays of points.
+
+    The second and third add up to the blend.
+    """
+    o, m, c, e, v, d0, d1 = numbers
+    memory, compute = m**4, (c * tokens) ** 4
+    blend = (memory + compute) ** 0.75
+    return o, memory / blend, compute / blend, e * batch, v * cached, (depth > 0) * d0, depth * d1
+
+
+def log_seconds_of(windows: Windows, numbers: Numbers) -> tuple[Vector, Vector]:
+    """Give ln T of each window and its slopes by the logarithms of the seven numbers."""
+    rows = np.array([(w.batch, w.tokens, w.depth, w.cached) for w in windows], dtype=float)
+    parts = np.column_stack(np.broadcast_arrays(*_parts(numbers, *rows.T)))
     seconds = parts.sum(1)
     return np.log(seconds), parts / seconds[:, None]
+
+
+def log_seconds_at(place: Place, numbers: Sequence[float]) -> tuple[float, Vector]:
+    """Give the same at one place."""
+    parts = _parts(numbers, place.batch, place.tokens, place.depth, place.cached)
+    seconds = sum(parts)
+    return math.log(seconds), np.array(parts) / seconds

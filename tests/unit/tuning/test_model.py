@@ -2,23 +2,22 @@
 
 import math
 
-import numpy as np
 import pytest
 
 from specfleet.tuning.cost import StepCost
 from specfleet.tuning.estimates import Estimates
-from specfleet.tuning.model import Points, log_seconds
+from specfleet.tuning.model import Place, log_seconds_at, log_seconds_of
 from specfleet.tuning.survival import Survival
 from specfleet.tuning.windows import Window, Windows, remember
 
 # o, m, c, e, v, d0, d1; the design has no term per request.
-WORKED = np.log([3.7e-3, 14.4e-3, 59.5e-6, 1e-12, 4.77e-8, 0.6e-3, 0.9e-3])
+WORKED = [3.7e-3, 14.4e-3, 59.5e-6, 1e-12, 4.77e-8, 0.6e-3, 0.9e-3]
 CONTEXT = 1200.0
 
 
 def worked_seconds(batch: float, depth: int, cached: float) -> float:
-    logs, _ = log_seconds(WORKED, Points.at(batch, batch * (depth + 1), depth, cached))
-    return math.exp(float(logs[0]))
+    logs, _ = log_seconds_at(Place(batch, batch * (depth + 1), depth, cached), WORKED)
+    return math.exp(logs)
 
 
 @pytest.mark.parametrize(
@@ -37,15 +36,22 @@ def test_the_formula_gives_the_worked_example(
 
 
 def test_its_slopes_are_those_of_the_formula() -> None:
-    points = Points.at(64, 256, 3, 76800)
-    logs, slopes = log_seconds(WORKED, points)
+    place = Place(64, 256, 3, 76800)
+    logs, slopes = log_seconds_at(place, WORKED)
 
-    for i in range(len(WORKED)):
-        moved = WORKED.copy()
-        moved[i] += 1e-6
-        assert slopes[0, i] == pytest.approx(
-            float(log_seconds(moved, points)[0][0] - logs[0]) / 1e-6, abs=1e-4
-        )
+    for i, number in enumerate(WORKED):
+        moved = [*WORKED[:i], number * (1 + 1e-6), *WORKED[i + 1 :]]
+        assert slopes[i] == pytest.approx((log_seconds_at(place, moved)[0] - logs) / 1e-6, abs=1e-4)
+
+
+def test_windows_and_places_have_one_formula() -> None:
+    window = Window(0.0, 3, 64, 256, 1.0, 200.0, 76800)
+
+    (logs,), (slopes,) = log_seconds_of((window,), WORKED)
+
+    expected = log_seconds_at(Place(64, 256, 3, 76800), WORKED)
+    assert logs == pytest.approx(expected[0])
+    assert slopes == pytest.approx(expected[1])
 
 
 def some_windows(*cells: tuple[float, int], context: float = CONTEXT) -> Windows:
