@@ -6,12 +6,14 @@ spans outlive the other windows of their cell. Source: design/tuning.md, section
 
 import math
 from bisect import bisect_right
+from collections import Counter
 from dataclasses import dataclass
 
 MAX_AGE_SECONDS = 4 * 3600.0
 PER_CELL = 8
 BESIDE_PER_CELL = 24  # spans beside a change of depth: two on each side of six probes
 BESIDE = 2
+MOST = 160  # in all: a fit takes time with the cube of it, and memory is one ConfigMap
 LEAST_WINDOW_STEPS = 50.0  # shorter ones are joined with the next
 JOINED_SECONDS = 30.0
 MIN_STEPS = 10.0
@@ -51,7 +53,7 @@ def remember(windows: Windows, new: Window) -> Windows:
     if last is not None and _unfinished(last, new, kept):
         kept = tuple(w for w in kept if w is not last)
         new = _joined(last, new)
-    return _trimmed((*kept, new), new)
+    return _limited(_trimmed((*kept, new), new))
 
 
 def _unfinished(last: Window, new: Window, windows: Windows) -> bool:
@@ -83,6 +85,15 @@ def _trimmed(windows: Windows, new: Window) -> Windows:
     plain = [w for w in cell if w not in beside]
     gone = {*plain[: max(0, len(plain) - PER_CELL)], *beside[: max(0, len(beside) - BESIDE_PER_CELL)]}
     return tuple(w for w in windows if w not in gone) if gone else windows
+
+
+def _limited(windows: Windows) -> Windows:
+    """Let the fullest cell give its oldest, so that quiet cells are not forgotten."""
+    if len(windows) <= MOST:
+        return windows
+    ((fullest, _),) = Counter(w.cell for w in windows).most_common(1)
+    oldest = min((w for w in windows if w.cell == fullest), key=lambda w: w.at)
+    return tuple(w for w in windows if w is not oldest)
 
 
 def _beside(cell: list[Window], others: list[float]) -> list[Window]:

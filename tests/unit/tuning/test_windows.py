@@ -34,6 +34,21 @@ def test_the_spans_beside_a_probe_outlive_the_other_windows_of_their_cell() -> N
     assert kept[4:] == [after[i].at for i in range(32, 40)]
 
 
+def test_a_pool_with_many_cells_keeps_160_windows_and_its_quiet_cells() -> None:
+    quiet = a_window(0, at=0.0, batch=100.0)
+    busy = [
+        a_window(depth, at=float(i), batch=batch)
+        for i in range(40)
+        for batch in (1.0, 2.0, 4.0, 8.0)
+        for depth in (1, 2, 3)
+    ]
+
+    windows = some(quiet, *busy)
+
+    assert len(windows) == 160
+    assert quiet in windows
+
+
 def test_windows_older_than_four_hours_are_dropped() -> None:
     windows = some(a_window(0, at=0.0), a_window(2, at=4 * 3600.0 + 1))
 
