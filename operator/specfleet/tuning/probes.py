@@ -32,6 +32,7 @@ from specfleet.tuning.steadiness import MARGIN
 
 STANDING_QUEUE_SCRAPES = 8
 LEAST_CHANCE = 0.1  # of being better, to be tried again
+LIKELY = 0.5  # of being better: nothing is lost by trying it, and a push may only lack certainty
 REFRESH_SECONDS = 1800.0  # every neighbour is tried again after that, whatever its chance
 CLOSE = 0.98
 CHEAP = 0.9
@@ -129,11 +130,11 @@ def _wish(
         return _Wish(depth, 1.0, reason) if due else None
     # At depth 0 nothing is drafted: only a probe can see that acceptance has come back.
     blind = current == 0
-    cheap = blind and _cheap(estimates, batch, depth)
-    interval = pace.probe_unknown_interval_seconds if cheap else pace.probe_known_interval_seconds
+    chance = estimates.gain(batch, depth, current).chance_over(MARGIN)
+    soon = chance >= LIKELY or (blind and _cheap(estimates, batch, depth))
+    interval = pace.probe_unknown_interval_seconds if soon else pace.probe_known_interval_seconds
     if min(waited, now - last) < max(interval, pace.probe_seconds):
         return None
-    chance = estimates.gain(batch, depth, current).chance_over(MARGIN)
     stale = now - last >= REFRESH_SECONDS
     if not (blind or stale or chance >= LEAST_CHANCE):
         return None
@@ -141,7 +142,8 @@ def _wish(
     if not (affords or (blind and waited >= pace.probe_known_interval_seconds)):
         return None
     reason = f"depth {depth} at {batch:.1f} running requests is better with a chance of {chance:.0%}"
-    return _Wish(depth, chance, reason)
+    looks_up = f"depth 0 drafts nothing: depth {depth} shows whether acceptance has come back"
+    return _Wish(depth, chance, looks_up if blind else reason)
 
 
 def _cheap(estimates: Estimates, batch: float, depth: int) -> bool:
