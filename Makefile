@@ -12,7 +12,7 @@ READY = $(VENV)/.specfleet-ready
 .PHONY: help venv constraints cluster cluster-delete images demo
 
 help:  ## list the targets
-	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
+	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
 
 venv: $(READY)  ## make the Python environment
 	@echo "venv: $(VENV) is ready"
@@ -90,5 +90,5 @@ test:  ## everything that CI runs, layer by layer; times are printed and lie in 
 	@$(VENV)/bin/python dev/layers.py lint test-unit test-integration test-evaluation test-chart test-e2e
 
 .PHONY: model
-model: $(READY)
+model: $(READY)  ## write the demo's model into the cache and print its folder
 	@$(VENV)/bin/python dev/models/smollm2.py
