@@ -4,10 +4,18 @@ EngineError
     ModelRefused      the model folder cannot be served as it is
     ProposerRefused   the proposer's folder cannot be read as a whole, or does not fit the model
     DeviceMissing     the device that was asked for is not there
+    MemoryMissing     KV cache and logits do not fit into the memory that is free
     KVCacheTooSmall   the KV cache cannot hold even one sequence of the longest length
 """
 
-__all__ = ["DeviceMissing", "EngineError", "KVCacheTooSmall", "ModelRefused", "ProposerRefused"]
+__all__ = [
+    "DeviceMissing",
+    "EngineError",
+    "KVCacheTooSmall",
+    "MemoryMissing",
+    "ModelRefused",
+    "ProposerRefused",
+]
 
 
 class EngineError(Exception):
@@ -24,6 +32,10 @@ class ProposerRefused(EngineError):
 
 class DeviceMissing(EngineError):
     """The device that was asked for is not there."""
+
+
+class MemoryMissing(EngineError):
+    """KV cache and logits of the largest step do not fit into the memory that is free."""
 
 
 class KVCacheTooSmall(EngineError):

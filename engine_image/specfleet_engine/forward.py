@@ -62,6 +62,11 @@ class TargetModel:
     def feature_bytes_per_token(self) -> int:
         return self._needs.states * self.hidden_size * self.dtype.itemsize
 
+    @property
+    def logits_bytes_per_row(self) -> int:
+        """As the head gives them, and in fp32."""
+        return self.vocabulary_size * (self.dtype.itemsize + 4)
+
     def watch(self, needs: Needs) -> None:
         """From now on write these states of every row into the batch's features. Call it once.
 

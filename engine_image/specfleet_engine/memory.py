@@ -1,9 +1,17 @@
-"""How many KV blocks the given memory buys."""
+"""How many KV blocks the given memory buys, and whether that memory is there.
+
+A system hands memory out before it has any: without a look at the start, a pod would be ready, and killed
+under its first full load.
+"""
+
+from pathlib import Path
+
+import torch
 
 from specfleet_engine.cache import BLOCK_SIZE, blocks_for
-from specfleet_engine.errors import KVCacheTooSmall
+from specfleet_engine.errors import KVCacheTooSmall, MemoryMissing
 
-__all__ = ["affordable_blocks"]
+__all__ = ["affordable_blocks", "check_memory", "free_bytes"]
 
 _MIB = 1 << 20
 
@@ -24,3 +32,43 @@ def affordable_blocks(bytes_per_token: int, max_model_len: int, max_num_seqs: in
             f"{max_model_len} of one sequence: give --kv-cache-mib {wanted} or more, or lower --max-model-len"
         )
     return min(affordable, needed * max_num_seqs)
+
+
+def check_memory(kv_bytes: int, logits_bytes: int, free: int) -> None:
+    """Raise MemoryMissing if KV cache and logits of the largest step do not fit into ``free`` bytes."""
+    if kv_bytes + logits_bytes > free:
+        raise MemoryMissing(
+            f"the KV cache takes {kv_bytes // _MIB} MiB and the logits of the largest step "
+            f"{logits_bytes // _MIB} MiB, but {free // _MIB} MiB are free: give more memory, or lower "
+            f"--kv-cache-mib, --max-num-seqs or --max-depth"
+        )
+
+
+def free_bytes(
+    device: torch.device, cgroup: Path = Path("/sys/fs/cgroup"), meminfo: Path = Path("/proc/meminfo")
+) -> int:
+    """Bytes that may still be taken: of the GPU, or of the machine and its cgroup (version 2 or 1)."""
+    if device.type == "cuda":
+        return torch.cuda.mem_get_info(device)[0]
+    available = _numbers(meminfo)["MemAvailable:"] * 1024
+    limits = (
+        _left(cgroup, "memory.max", "memory.current", ""),
+        _left(cgroup / "memory", "memory.limit_in_bytes", "memory.usage_in_bytes", "total_"),
+    )
+    return min([available, *(limit for limit in limits if limit is not None)])
+
+
+def _left(folder: Path, limit: str, usage: str, prefix: str) -> int | None:
+    try:
+        most, used = (folder / limit).read_text().strip(), int((folder / usage).read_text())
+        statistics = _numbers(folder / "memory.stat")
+    except OSError:
+        return None
+    # Files that were read, such as the weights, count as used and are given up when memory gets short.
+    cached = sum(statistics.get(f"{prefix}{kind}", 0) for kind in ("inactive_file", "active_file"))
+    return None if most == "max" else int(most) - used + cached
+
+
+def _numbers(file: Path) -> dict[str, int]:
+    lines = (line.split() for line in file.read_text(encoding="ascii").splitlines())
+    return {line[0]: int(line[1]) for line in lines}

@@ -1,8 +1,7 @@
 """The core of the simulated engine: admission, KV cache, steps that really take their time.
 
-A step either reads prompts or decodes, as in the built-in engine. Requests are admitted in order while batch
-and KV cache have room; when the cache runs out, the request that came last gives its place up and reads its
-text again later.
+A step either reads prompts or decodes. Requests are admitted in order while batch and KV cache have room;
+when the cache runs out, the request that came last gives its place up and reads its text again later.
 """
 
 import time

@@ -2,7 +2,8 @@
 
 A proposer keeps what it needs for each token in the same slots as the target's KV (`cache.slots_for`): the
 blocks of a sequence are its blocks too, and the core counts their memory as one. So a proposer allocates
-nothing while it runs, and a prefix hit or a shared block brings the features of the target along.
+nothing while it runs, and a prefix hit brings the features of the target along. Sequences with the same
+beginning hold the same blocks: what lies in a slot must depend on no token after its own position.
 
 Only what the target has read and verified counts: positions below ``sequence.written`` have features;
 ``sequence.tokens`` holds at least one token more, which is verified and has none yet. How far a proposer's

@@ -23,19 +23,19 @@ VOCABULARY = 384
 
 Matrix = npt.NDArray[np.float64]
 
+# Every length is a multiple of 32, so that the compiled layer takes them all.
 KINDS: dict[str, tuple[Any, Any, dict[str, Any]]] = {
     "llama": (LlamaConfig, LlamaForCausalLM, {}),
-    "mistral": (MistralConfig, MistralForCausalLM, {"head_dim": 48}),
+    "mistral": (MistralConfig, MistralForCausalLM, {"head_dim": 64}),
     "qwen2": (Qwen2Config, Qwen2ForCausalLM, {}),
-    "qwen3": (Qwen3Config, Qwen3ForCausalLM, {"head_dim": 48, "tie_word_embeddings": True}),
+    "qwen3": (Qwen3Config, Qwen3ForCausalLM, {"head_dim": 64, "tie_word_embeddings": True}),
     "smollm2": (
         LlamaConfig,
         LlamaForCausalLM,
         {
-            "hidden_size": 144,
+            "hidden_size": 288,
             "num_attention_heads": 9,
             "num_key_value_heads": 3,
-            "head_dim": 16,
             "tie_word_embeddings": True,
             "rope_parameters": {"rope_type": "default", "rope_theta": 100_000.0},
         },

@@ -86,6 +86,7 @@ class Accounting:
         assert all(not sequence.blocks for sequence in self.core._scheduler.waiting)
 
 
+@pytest.mark.fault("vllm#18485")
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(actions=st.lists(ACTION, min_size=5, max_size=40))
 def test_after_any_mix_of_requests_cancels_and_faults_all_blocks_are_free(
@@ -137,6 +138,7 @@ def resident_bytes() -> int:
     return pages * resource.getpagesize()
 
 
+@pytest.mark.fault("sglang#6778")
 def test_two_thousand_requests_leave_the_memory_as_it_was(small_core: EngineCore) -> None:
     soak(small_core, range(300))  # as much of the prefix cache is in use as ever will be
     gc.collect()

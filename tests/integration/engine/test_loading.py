@@ -10,9 +10,11 @@ import torch
 from safetensors.torch import load_file, save_file
 from tests.integration.engine.checkpoints import save_random
 
+from specfleet_engine import core as core_module
 from specfleet_engine.core import EngineCore
-from specfleet_engine.errors import DeviceMissing, KVCacheTooSmall, ModelRefused
+from specfleet_engine.errors import DeviceMissing, KVCacheTooSmall, MemoryMissing, ModelRefused
 from specfleet_engine.load import check_transformers_version, choose_device, load_model, load_tokenizer
+from specfleet_engine.proposers.ngram import NgramProposer
 
 
 @pytest.fixture
@@ -159,6 +161,21 @@ def test_the_kv_cache_is_not_larger_than_all_sequences_can_use(folder: Path) -> 
     core = EngineCore(model, None, max_model_len=100, max_num_seqs=3, max_depth=3, kv_cache_mib=64)
 
     assert core.limits.kv_tokens == 3 * 112
+
+
+def test_memory_that_is_not_there_is_refused_at_the_start(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # 1 layer x 2 x 2 heads x 32 x 4 bytes a token, 3 x 112 tokens; 3 requests of 3 rows of 384 x 8 bytes.
+    needed = 3 * 112 * 512 + 3 * 3 * 384 * 8
+    model = load_model(folder, torch.float32)
+    limits = {"max_model_len": 100, "max_num_seqs": 3, "max_depth": 2, "kv_cache_mib": 64}
+    monkeypatch.setattr(core_module, "free_bytes", lambda _: needed)
+    EngineCore(model, NgramProposer(2, 5), **limits)
+    monkeypatch.setattr(core_module, "free_bytes", lambda _: needed - 1)
+
+    with pytest.raises(MemoryMissing, match="give more memory, or lower --kv-cache-mib"):
+        EngineCore(model, NgramProposer(2, 5), **limits)
 
 
 def test_without_a_proposer_only_depth_zero_is_offered(folder: Path) -> None:

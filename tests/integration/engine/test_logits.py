@@ -69,6 +69,7 @@ def test_any_mix_of_rows_gives_the_logits_of_transformers(tmp_path: Path, kind: 
         assert torch.allclose(ours[sequence.id], whole, atol=2e-5, rtol=0)
 
 
+@pytest.mark.fault("vllm#18783")
 def test_what_a_failed_request_left_in_a_block_reaches_nobody(llama: Path) -> None:
     model = load_model(llama, torch.float32)
     kv = model.new_cache(4)
