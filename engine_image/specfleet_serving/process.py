@@ -17,6 +17,10 @@ logger = logging.getLogger(__name__)
 
 # What connections get to send their last bytes once every stream has ended.
 CLOSING_SECONDS = 5
+# Longer than clients keep an idle connection (httpx 5 s, aiohttp 15 s) and than load balancers do (60 s): the
+# engine must not be the side that closes it, as a request that is under way just then fails. With uvicorn's
+# 5 s that hit one request of a demo.
+KEEP_ALIVE_SECONDS = 75
 WATCH_SECONDS = 0.5
 
 
@@ -28,6 +32,20 @@ def serve(core: Core, tokenizer: Tokenizer, settings: Settings) -> int:
     """
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
     return asyncio.run(_serve(core, tokenizer, settings))
+
+
+def http_config(service: Service) -> uvicorn.Config:
+    """Say how the service is served over HTTP."""
+    return uvicorn.Config(
+        build_app(service),
+        host=service.settings.host,
+        port=service.settings.port,
+        access_log=False,
+        log_config=None,
+        lifespan="off",
+        timeout_keep_alive=KEEP_ALIVE_SECONDS,
+        timeout_graceful_shutdown=CLOSING_SECONDS,
+    )
 
 
 class _Server(uvicorn.Server):
@@ -46,16 +64,7 @@ class _Server(uvicorn.Server):
 async def _serve(core: Core, tokenizer: Tokenizer, settings: Settings) -> int:
     service = Service(core, tokenizer, settings, Metrics(settings.served_model_name, core.limits))
     stop = asyncio.Event()
-    config = uvicorn.Config(
-        build_app(service),
-        host=settings.host,
-        port=settings.port,
-        access_log=False,
-        log_config=None,
-        lifespan="off",
-        timeout_graceful_shutdown=CLOSING_SECONDS,
-    )
-    server = _Server(config, stop)
+    server = _Server(http_config(service), stop)
     service.start()
     ending = asyncio.ensure_future(_end_when_asked(service, server, stop))
     try:

@@ -18,6 +18,7 @@ from tests.integration.serving.running import (
 )
 
 from specfleet_serving.core import Step
+from specfleet_serving.process import http_config
 from specfleet_simulated.core import SimulatedCore
 
 LONG = {"model": "m", "prompt": "a", "max_tokens": 900, "ignore_eos": True}
@@ -192,3 +193,9 @@ async def is_running(client: httpx.AsyncClient) -> bool:
 
 async def is_draining(client: httpx.AsyncClient) -> bool:
     return (await client.get("/ready")).status_code == 503
+
+
+async def test_the_engine_is_not_the_side_that_closes_an_idle_connection() -> None:
+    """A load balancer keeps one for 60 s; whoever closes first breaks a request that is under way."""
+    async with a_running_engine() as engine:
+        assert http_config(engine.service).timeout_keep_alive > 60
