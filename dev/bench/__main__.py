@@ -76,18 +76,20 @@ def _perform(given: argparse.Namespace, console: Console) -> dict[str, Any]:
         record["kernel"] = _kernel(FOLDER / "ours.log")
         flags = ["--method", "ngram", "--max-depth", str(MAX_DEPTH)]
         drafting: Engine = resting(Engine.start("drafting", model, "bfloat16", flags, FOLDER))
+        # Drafts with the target itself: what is asked of it here is only to be there.
+        flags = ["--method", "draftModel", "--proposer", str(model), "--max-depth", str(MAX_DEPTH)]
+        with_draft_model: Engine = resting(Engine.start("draft-model", model, "bfloat16", flags, FOLDER))
         generator: Generator = resting(Generator.start(model, dtype, FOLDER))
         peers: dict[str, Peer] = {"transformers": generator}
         try:
             if given.without_vllm:
                 raise PeerMissing("left out by --without-vllm")
             console.print("bench-engine: vLLM is being started, and installed if it is not there yet")
-            vllm = provide_vllm(_cache())
-            peers["vllm"] = resting(start_vllm(vllm, model, dtype, cores, FOLDER))
+            peers["vllm"] = resting(start_vllm(provide_vllm(_cache()), model, dtype, cores, FOLDER))
         except (PeerMissing, BenchError) as error:
             record["vllm_missing"] = str(error)
         record["peers"] = list(peers)
-        arms = Arms(ours, drafting, generator, peers)
+        arms = Arms(ours, drafting, with_draft_model, generator, peers)
         for section in given.sections:
             _measure(section, arms, record["rounds"], console)
         record["memory"]["engine"] = resident_bytes(ours.server.pid)

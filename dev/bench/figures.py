@@ -66,16 +66,21 @@ def _against_itself(record: Record) -> list[dict[str, Any]]:
         ),
         _verification(record, 1, 4, at_most=1.6),
         _verification(record, 8, 2, at_most=2.0),
-        *(
-            _figure(
-                f"soft-off tax of n-gram, {users} at once",
-                _percent(_median(_rounds(record, f"soft-off-{users}"), _off_over_never)),
-                "%",
-                at_most=2.0,
-            )
-            for users in (1, 8)
-        ),
+        *_soft_off(record, "ngram", "n-gram", at_most=2.0),
+        *_soft_off(record, "model", "a draft model", at_most=5.0),
         _figure("server and scheduler above the steps, 16 at once", _percent(above), "%", at_most=10.0),
+    ]
+
+
+def _soft_off(record: Record, proposer: str, name: str, at_most: float) -> list[dict[str, Any]]:
+    return [
+        _figure(
+            f"soft-off tax of {name}, {users} at once",
+            _percent(_median(_rounds(record, f"soft-off-{proposer}-{users}"), _off_over_never)),
+            "%",
+            at_most=at_most,
+        )
+        for users in (1, 8)
     ]
 
 

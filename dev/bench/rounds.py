@@ -24,6 +24,7 @@ class Arms:
 
     ours: Engine
     drafting: Engine
+    with_draft_model: Engine
     generator: Generator
     peers: Mapping[str, Peer]
 
@@ -65,12 +66,12 @@ def verification(arms: Arms, batch: int, depth: int, number: int) -> Round:
     return _in_turn({"plain": lambda: at(0), "deep": lambda: at(depth)}, number)
 
 
-def soft_off(arms: Arms, users: int, number: int) -> Round:
-    """Depth 0 beside a proposer, against an engine that has none."""
+def soft_off(arms: Arms, loaded: Engine, users: int, number: int) -> Round:
+    """Depth 0 beside a loaded proposer, against an engine that has none."""
     prompts = fresh_prompts(users)
-    arms.drafting.set_depth(0, MAX_DEPTH)
+    loaded.set_depth(0, MAX_DEPTH)
     turns = {
-        "off": lambda: arms.drafting.measure_steps(prompts, STEP_TOKENS),
+        "off": lambda: loaded.measure_steps(prompts, STEP_TOKENS),
         "never": lambda: arms.ours.measure_steps(prompts, STEP_TOKENS),
     }
     return _in_turn(turns, number)
@@ -83,8 +84,10 @@ SECTIONS: Mapping[str, tuple[int, Callable[[Arms, int], Round]]] = {
     "ngram-gain": (4, ngram_gain),
     "verification-1": (5, lambda arms, number: verification(arms, 1, 4, number)),
     "verification-8": (5, lambda arms, number: verification(arms, 8, 2, number)),
-    "soft-off-1": (10, lambda arms, number: soft_off(arms, 1, number)),
-    "soft-off-8": (10, lambda arms, number: soft_off(arms, 8, number)),
+    "soft-off-ngram-1": (8, lambda arms, number: soft_off(arms, arms.drafting, 1, number)),
+    "soft-off-ngram-8": (8, lambda arms, number: soft_off(arms, arms.drafting, 8, number)),
+    "soft-off-model-1": (5, lambda arms, number: soft_off(arms, arms.with_draft_model, 1, number)),
+    "soft-off-model-8": (5, lambda arms, number: soft_off(arms, arms.with_draft_model, 8, number)),
 }
 
 

@@ -43,16 +43,26 @@ class Server:
         return self._process.pid
 
     def wait_ready(self, path: str, seconds: float) -> float:
-        """Wait for 200 from ``path`` and give the seconds since the start. Raises BenchError."""
-        while time.monotonic() - self._began < seconds:
-            if self._process.poll() is not None:
-                break
-            try:
-                with urllib.request.urlopen(f"http://127.0.0.1:{self.port}{path}", timeout=2):
+        """Wait for 200 from ``path`` and give the seconds since the start.
+
+        Raises BenchError, and leaves no process behind if it raises anything.
+        """
+        try:
+            while self._process.poll() is None and time.monotonic() - self._began < seconds:
+                if self._answers(path):
                     return time.monotonic() - self._began
-            except (urllib.error.URLError, OSError):
                 time.sleep(_POLL_SECONDS)
-        raise BenchError(f"{self.name} was not ready within {seconds:.0f} s: see {self._log}")
+            raise BenchError(f"{self.name} was not ready within {seconds:.0f} s: see {self._log}")
+        except BaseException:
+            self.end()
+            raise
+
+    def _answers(self, path: str) -> bool:
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{self.port}{path}", timeout=2):
+                return True
+        except (urllib.error.URLError, OSError):
+            return False
 
     @contextmanager
     def working(self) -> Iterator[None]:
