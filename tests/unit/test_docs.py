@@ -54,6 +54,17 @@ def test_every_make_target_that_is_named_is_one(page: Path) -> None:
     assert set(MAKE.findall(read(page))) - targets == set()
 
 
+def test_every_page_is_reached_from_the_readme_or_another_page() -> None:
+    reached = {
+        (page.parent / found["target"]).resolve()
+        for page in PAGES
+        for found in LINK.finditer(read(page))
+        if "://" not in found["target"]
+    }
+
+    assert [page.name for page in PAGES if page.parent.name == "docs" and page not in reached] == []
+
+
 def test_every_reason_to_be_degraded_that_planning_gives_is_explained() -> None:
     sources = "".join(read(path) for path in (REPOSITORY / "operator/specfleet/planning").glob("*.py"))
     # A refusal's or failure's reason is a constant, or stands first in its call.
