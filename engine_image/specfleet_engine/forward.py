@@ -14,7 +14,7 @@ from transformers.masking_utils import AttentionMaskInterface
 from specfleet_engine.attention import attend
 from specfleet_engine.batch import Batch, Rows
 from specfleet_engine.cache import FeatureCache, KVCache
-from specfleet_engine.kernels import speed_up
+from specfleet_engine.kernels import linear_maker, speed_up
 from specfleet_engine.proposers import Needs
 
 __all__ = ["ATTENTION", "TargetModel"]
@@ -52,6 +52,7 @@ class TargetModel:
         self.vocabulary_size: int = config.vocab_size
         self.dtype = model.dtype
         self.device = model.device
+        self.linear = linear_maker(self.device, self.dtype)
         self._needs = Needs()
 
     @property

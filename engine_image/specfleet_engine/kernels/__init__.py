@@ -4,9 +4,10 @@
 the compiled decoder layer of `layer.cpp` for the instruction set at hand (`native`, `build`); else a
 `LeanLayer` of few torch operators over the linear layers that suit the processor (`layers`, `linear`,
 `capability`); else, for decoder layers of unknown structure, those linear layers alone. A model on another
-device stays as transformers built it. Nothing else in the engine knows which of them is in use.
+device stays as transformers built it. Heads of proposers take their linear layers from `linear_maker`.
+Nothing else in the engine knows which of them is in use.
 """
 
-from specfleet_engine.kernels.replace import speed_up
+from specfleet_engine.kernels.replace import linear_maker, speed_up
 
-__all__ = ["speed_up"]
+__all__ = ["linear_maker", "speed_up"]

@@ -7,7 +7,7 @@ import torch.nn.functional as F  # noqa: N812  the name that torch's own documen
 
 from specfleet_engine.kernels.capability import Kernel
 
-__all__ = ["PackedLinear", "PlainLinear", "joined", "linear_for"]
+__all__ = ["PackedLinear", "PlainLinear", "joined", "linear_for", "linear_of"]
 
 # oneDNN lays weights out for a number of rows. Laid out for 16, one row costs as much as laid out for one,
 # 4 to 16 rows cost a third less, and 256 a quarter less.
@@ -49,7 +49,12 @@ _LINEARS: dict[Kernel, Callable[[torch.Tensor, torch.Tensor | None], torch.nn.Mo
 
 def linear_for(kernel: Kernel, layer: torch.nn.Linear) -> torch.nn.Module:
     """Make the layer anew for ``kernel``."""
-    return _LINEARS[kernel](layer.weight.detach(), None if layer.bias is None else layer.bias.detach())
+    return linear_of(kernel, layer.weight.detach(), None if layer.bias is None else layer.bias.detach())
+
+
+def linear_of(kernel: Kernel, weight: torch.Tensor, bias: torch.Tensor | None) -> torch.nn.Module:
+    """Make a layer of ``weight`` [out, in] and ``bias`` [out] for ``kernel``."""
+    return _LINEARS[kernel](weight, bias)
 
 
 def joined(layers: Sequence[torch.nn.Linear]) -> torch.nn.Linear:

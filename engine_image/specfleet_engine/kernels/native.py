@@ -17,7 +17,7 @@ from specfleet_engine.batch import Batch
 from specfleet_engine.kernels.build import LEVELS, Unbuildable, build, library_name
 from specfleet_engine.kernels.linear import joined
 
-__all__ = ["Library", "NativeHead", "NativeLayer", "NativeRotary", "fits", "open_library"]
+__all__ = ["Library", "NativeHead", "NativeLayer", "NativeLinear", "NativeRotary", "fits", "open_library"]
 
 _PREBUILT = Path(__file__).with_name("built")
 _TYPES = {torch.float32: "float32", torch.bfloat16: "bfloat16"}
@@ -178,12 +178,12 @@ class NativeLayer(torch.nn.Module):
 class NativeHead(torch.nn.Module):
     """The head, which gives its logits in fp32."""
 
-    def __init__(self, head: torch.nn.Linear, library: Library) -> None:
+    def __init__(self, weight: torch.Tensor, library: Library) -> None:
         super().__init__()
-        self._weight = library.packed(head.weight.detach())
-        self._outputs, self._inputs = head.out_features, head.in_features
+        self._weight = library.packed(weight)
+        self._outputs, self._inputs = weight.shape
         types = (ctypes.c_void_p, ctypes.c_int64, ctypes.c_void_p, *(ctypes.c_int64,) * 3, ctypes.c_void_p)
-        self._call = library.function("project", head.weight.dtype, *types)
+        self._call = library.function("project", weight.dtype, *types)
 
     def forward(self, states: torch.Tensor) -> torch.Tensor:
         rows = states.contiguous()
@@ -192,3 +192,21 @@ class NativeHead(torch.nn.Module):
         sizes = (self._outputs, self._inputs, torch.get_num_threads())
         self._call(rows.data_ptr(), count, self._weight.data_ptr(), *sizes, logits.data_ptr())
         return logits
+
+
+class NativeLinear(torch.nn.Module):
+    """A linear layer outside of a model's own layers."""
+
+    def __init__(self, weight: torch.Tensor, bias: torch.Tensor | None, library: Library) -> None:
+        super().__init__()
+        self._product = NativeHead(weight, library)
+        self._bias = None if bias is None else bias.float()
+
+    @staticmethod
+    def fits(weight: torch.Tensor) -> bool:
+        """Whether both lengths are whole numbers of tiles."""
+        return not any(length % _TILE for length in weight.shape)
+
+    def forward(self, rows: torch.Tensor) -> torch.Tensor:
+        product: torch.Tensor = self._product(rows)
+        return (product if self._bias is None else product + self._bias).to(rows.dtype)

@@ -1,16 +1,25 @@
 """Puts the kernels into a loaded model. The weights move, so that none is held twice."""
 
 import logging
+from collections.abc import Callable
 from typing import Any
 
 import torch
 
 from specfleet_engine.kernels.capability import Kernel, choose_kernel, cpu_flags
 from specfleet_engine.kernels.layers import LEAN_LAYERS, LeanLayer, SignedRotary
-from specfleet_engine.kernels.linear import linear_for
-from specfleet_engine.kernels.native import Library, NativeHead, NativeLayer, NativeRotary, fits, open_library
+from specfleet_engine.kernels.linear import linear_for, linear_of
+from specfleet_engine.kernels.native import (
+    Library,
+    NativeHead,
+    NativeLayer,
+    NativeLinear,
+    NativeRotary,
+    fits,
+    open_library,
+)
 
-__all__ = ["speed_up"]
+__all__ = ["linear_maker", "speed_up"]
 
 logger = logging.getLogger(__name__)
 
@@ -34,12 +43,29 @@ def speed_up(model: Any, flags: frozenset[str] | None = None) -> str:
     return _compute_in_torch(model, choose_kernel(flags, model.dtype), lean=lean)
 
 
+def linear_maker(
+    device: torch.device, dtype: torch.dtype
+) -> Callable[[torch.Tensor, torch.Tensor | None], torch.nn.Module]:
+    """Give what makes a linear layer of weight and bias with the best kernel for this processor."""
+    flags = cpu_flags()
+    on_cpu = device.type == "cpu"
+    library = open_library(flags) if on_cpu else "not a processor"
+    kernel = choose_kernel(flags, dtype) if on_cpu else Kernel.TORCH
+
+    def linear(weight: torch.Tensor, bias: torch.Tensor | None) -> torch.nn.Module:
+        if isinstance(library, Library) and NativeLinear.fits(weight):
+            return NativeLinear(weight, bias, library)
+        return linear_of(kernel, weight, bias)
+
+    return linear
+
+
 def _compute_natively(model: Any, library: Library) -> None:
     decoder = model.model
     decoder.rotary_emb = NativeRotary(decoder.rotary_emb)
     for index, layer in enumerate(decoder.layers):
         decoder.layers[index] = NativeLayer(layer, library)
-    model.lm_head = NativeHead(model.lm_head, library)
+    model.lm_head = NativeHead(model.lm_head.weight.detach(), library)
 
 
 def _compute_in_torch(model: Any, kernel: Kernel, *, lean: bool) -> str:

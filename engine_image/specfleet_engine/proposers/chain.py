@@ -17,6 +17,7 @@ import torch
 
 from specfleet_engine.batch import Rows
 from specfleet_engine.cache import FeatureCache
+from specfleet_engine.proposers.drawing import Drawing, Vocabulary, draw_next
 from specfleet_engine.proposers.proposer import Draft, Needs
 from specfleet_engine.sequence import Sequence, Tokens
 
@@ -69,8 +70,7 @@ class Network(Protocol):
         """Whether the KV of an accepted draft is what reading it as a verified token would give."""
 
     @property
-    def ids(self) -> torch.Tensor | None:
-        """The target's token for each of its logits; None if they are the target's own tokens."""
+    def vocabulary(self) -> Vocabulary: ...
 
     def prepare(self, blocks: int, features: FeatureCache | None) -> None: ...
 
@@ -122,34 +122,26 @@ class ChainProposer:
             if len(sequence) - self._settled(sequence).read <= NEAR
         }
         drafts = self._draft({sequence: depth for sequence, depth in room.items() if depth > 0})
-        none = np.empty(0, dtype=np.int64)
-        return [Draft(np.array(drafts[each]) if each in drafts else none) for each in sequences]
+        return [drafts.get(sequence, Drawing()).draft() for sequence in sequences]
 
-    def _draft(self, room: dict[Sequence, int]) -> dict[Sequence, list[int]]:
-        drafts: dict[Sequence, list[int]] = {sequence: [] for sequence in room}
+    def _draft(self, room: dict[Sequence, int]) -> dict[Sequence, Drawing]:
+        drafts = {sequence: Drawing() for sequence in room}
         rows = [_rest(sequence, self._settled(sequence).read, len(sequence)) for sequence in room]
-        states = None
+        states, vocabulary = None, self._network.vocabulary
         while rows:
             guess = self._network.guess(rows, states)
-            for sequence, token in zip(guess.sequences, self._choose(guess.logits), strict=True):
-                drafts[sequence].append(token)
+            draw_next(guess.logits, guess.sequences, [drafts[each] for each in guess.sequences], vocabulary)
             going_on = [
                 line
                 for line, sequence in enumerate(guess.sequences)
-                if len(drafts[sequence]) < room[sequence]
+                if len(drafts[sequence].tokens) < room[sequence]
             ]
-            rows = [_fed(guess.sequences[line], drafts[guess.sequences[line]]) for line in going_on]
+            rows = [_fed(guess.sequences[line], drafts[guess.sequences[line]].tokens) for line in going_on]
             states = None if guess.states is None else guess.states[going_on]
-        for sequence, tokens in drafts.items():
-            fed = tokens[:-1] if self._network.keeps_drafts else tokens[:0]
+        for sequence, drawing in drafts.items():
+            fed = drawing.tokens[:-1] if self._network.keeps_drafts else []
             self._progress[sequence.id] = _Progress(len(sequence), np.array(fed, dtype=np.int64))
         return drafts
-
-    def _choose(self, logits: torch.Tensor) -> list[int]:
-        """The likeliest token of each line, as the target names it. One read-back from the device."""
-        best = logits.argmax(dim=-1)
-        chosen: list[int] = (best if self._network.ids is None else self._network.ids[best]).tolist()
-        return chosen
 
     def _room(self, sequence: Sequence, depth: int) -> int:
         """Drafts within the network's reach: the first needs the last token read, each other one more."""

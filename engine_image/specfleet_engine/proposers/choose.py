@@ -14,7 +14,7 @@ from specfleet_engine.proposers.medusa import MedusaProposer, read_medusa
 from specfleet_engine.proposers.networks import EagleNetwork, ModelNetwork
 from specfleet_engine.tokenizer import EngineTokenizer
 
-__all__ = ["METHODS", "load_proposer"]
+__all__ = ["METHODS", "load_proposer", "read_heads"]
 
 # Those that need a folder; n-gram look-up needs none.
 METHODS = ("draftModel", "eagle", "eagle3", "medusa")
@@ -29,12 +29,19 @@ def load_proposer(
     """
     if method == "draftModel":
         return ChainProposer(_read_model(path, target, tokenizer))
+    return read_heads(method, path, target, allow_pickle=allow_pickle)
+
+
+def read_heads(
+    method: str, path: Path, target: TargetModel, *, allow_pickle: bool = False
+) -> ChainProposer | MedusaProposer:
+    """Read what drafts over the target's own states: eagle, eagle3 or medusa. Raises ProposerRefused."""
     folder = open_folder(path, allow_pickle=allow_pickle)
     form = expect_format(folder, method)
     if method == "medusa":
         return read_medusa(folder, form, target)
     head = read_eagle(folder, target) if method == "eagle" else read_eagle3(folder, form, target)
-    return ChainProposer(EagleNetwork(method, head, target.dtype, target.device))
+    return ChainProposer(EagleNetwork(method, head, target))
 
 
 def _read_model(path: Path, target: TargetModel, tokenizer: EngineTokenizer) -> ModelNetwork:

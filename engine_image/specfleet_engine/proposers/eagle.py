@@ -32,11 +32,11 @@ class EagleHead:
     ) -> None:
         self.sizes = sizes
         self.weight_bytes = sum(weight.nbytes for weight in weights.values())
-        self._join = weights["fc.weight"], weights.get("fc.bias")
+        self._join = target.linear(weights["fc.weight"], weights.get("fc.bias"))
         self._embedding = weights.get("embed_tokens.weight")
         self._target = target
         own = {name.removeprefix(_PREFIX): tensor for name, tensor in weights.items()}
-        self._layer = Layer(own, sizes, rotary)
+        self._layer = Layer(own, sizes, rotary, target)
 
     def enter(self, features: torch.Tensor) -> torch.Tensor:
         """The target's states are taken as they are."""
@@ -48,7 +48,7 @@ class EagleHead:
         """Give the state that guesses what follows each of ``tokens``; ``states`` are those before them."""
         table = self._embedding
         embedded = self._target.embed(tokens) if table is None else F.embedding(tokens, table)
-        joined = F.linear(torch.cat([embedded, states], dim=-1), *self._join)
+        joined = self._join(torch.cat([embedded, states], dim=-1))
         joined = joined + self._layer.attention(joined, positions, batch)
         return joined + self._layer.feed_forward(joined)
 

@@ -48,10 +48,16 @@ class Eagle3Head:
         if "d2t" in weights:
             offsets = weights["d2t"]
             self.ids = torch.arange(len(offsets), device=offsets.device) + offsets
-        self._weights = weights
+        self._join = target.linear(weights["fc.weight"], None)
+        head = weights.get("lm_head.weight")
+        self._head = target.head if head is None else target.linear(head, None)
+        self._embedding = weights.get("embed_tokens.weight")
+        self._scales = {
+            name: weights[f"{name}.weight"] for name in ("input_layernorm", "hidden_norm", "norm")
+        }
         self._norms = norms
         self._target = target
-        self._layer = Layer(weights, sizes, rotary)
+        self._layer = Layer(weights, sizes, rotary, target)
 
     def enter(self, features: torch.Tensor) -> torch.Tensor:
         """Join the three states of the target [rows, 3T] into one [rows, H]."""
@@ -60,7 +66,7 @@ class Eagle3Head:
             features = torch.cat([rms_norm(part, weight, self.sizes.eps) for part, weight in parts], dim=-1)
         if self._norms.joined is not None:
             features = rms_norm(features, self._norms.joined, self.sizes.eps)
-        return F.linear(features, self._weights["fc.weight"])
+        return self._join(features)
 
     def run(
         self, tokens: torch.Tensor, states: torch.Tensor, positions: torch.Tensor, batch: Batch
@@ -74,17 +80,15 @@ class Eagle3Head:
 
     def logits(self, states: torch.Tensor) -> torch.Tensor:
         """Logits [rows, draft vocabulary]; `ids` says which token of the target each one is."""
-        states = self._normed("norm", states)
-        head = self._weights.get("lm_head.weight")
-        return self._target.head(states) if head is None else F.linear(states, head)
+        return self._head(self._normed("norm", states))
 
     def onward(self, states: torch.Tensor) -> torch.Tensor:
         """What the next draft step goes on from."""
         return self._normed("norm", states) if self._norms.output else states
 
     def _embed(self, tokens: torch.Tensor) -> torch.Tensor:
-        table = self._weights.get("embed_tokens.weight")
+        table = self._embedding
         return self._target.embed(tokens) if table is None else F.embedding(tokens, table)
 
     def _normed(self, name: str, states: torch.Tensor) -> torch.Tensor:
-        return rms_norm(states, self._weights[f"{name}.weight"], self.sizes.eps)
+        return rms_norm(states, self._scales[name], self.sizes.eps)

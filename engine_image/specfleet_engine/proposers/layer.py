@@ -15,6 +15,7 @@ from specfleet_engine.batch import Batch
 from specfleet_engine.errors import ProposerRefused
 from specfleet_engine.proposers.folder import Folder, Shape
 from specfleet_engine.proposers.rotary import Rotary
+from specfleet_engine.proposers.target import Linear, Target
 
 __all__ = ["Layer", "LayerSizes", "layer_tensors", "rms_norm", "sizes_from"]
 
@@ -83,34 +84,39 @@ def layer_tensors(prefix: str, sizes: LayerSizes, width: int) -> dict[str, Shape
 
 
 def rms_norm(states: torch.Tensor, weight: torch.Tensor, eps: float) -> torch.Tensor:
-    """Root-mean-square norm, calculated in fp32 as Llama does it."""
-    wide = states.float()
-    return weight * (wide * torch.rsqrt(wide.pow(2).mean(-1, keepdim=True) + eps)).to(states.dtype)
+    """Norm by the root of the mean square of the last dimension."""
+    return F.rms_norm(states, weight.shape, weight, eps)
 
 
 class Layer:
     """Attention and feed-forward part with the weights of one layer, which are named without its prefix."""
 
-    def __init__(self, weights: Mapping[str, torch.Tensor], sizes: LayerSizes, rotary: Rotary) -> None:
-        self._weights = weights
+    def __init__(
+        self, weights: Mapping[str, torch.Tensor], sizes: LayerSizes, rotary: Rotary, target: Target
+    ) -> None:
+        def linear(*names: str) -> Linear:
+            """One product for several projections of the same rows."""
+            biases = [weights[f"{name}.bias"] for name in names if f"{name}.bias" in weights]
+            weight = torch.cat([weights[f"{name}.weight"] for name in names])
+            return target.linear(weight, torch.cat(biases) if biases else None)
+
         self._sizes = sizes
         self._rotary = rotary
+        self._norm = weights["post_attention_layernorm.weight"]
+        self._query_key_value = linear(*(f"self_attn.{part}_proj" for part in "qkv"))
+        self._out = linear("self_attn.o_proj")
+        self._gate_up = linear("mlp.gate_proj", "mlp.up_proj")
+        self._down = linear("mlp.down_proj")
 
     def attention(self, states: torch.Tensor, positions: torch.Tensor, batch: Batch) -> torch.Tensor:
         """Let ``states`` [rows, width] at ``positions`` see their sequences; writes their KV."""
-        query, key, value = (
-            self._project(f"self_attn.{part}_proj", states).view(len(states), -1, self._sizes.head_size)
-            for part in "qkv"
-        )
+        heads, kv_heads = self._sizes.heads, self._sizes.kv_heads
+        split = self._query_key_value(states).view(len(states), -1, self._sizes.head_size)
+        query, key, value = torch.split(split, [heads, kv_heads, kv_heads], dim=1)
         query, key = self._rotary.turn(positions, query, key)
-        seen = attend_rows(batch, 0, query, key, value)
-        return self._project("self_attn.o_proj", seen.flatten(1))
+        return self._out(attend_rows(batch, 0, query, key, value).flatten(1))
 
     def feed_forward(self, states: torch.Tensor) -> torch.Tensor:
         """The layer's second half, with its norm and without its residual."""
-        states = rms_norm(states, self._weights["post_attention_layernorm.weight"], self._sizes.eps)
-        gate = F.silu(self._project("mlp.gate_proj", states))
-        return self._project("mlp.down_proj", gate * self._project("mlp.up_proj", states))
-
-    def _project(self, name: str, states: torch.Tensor) -> torch.Tensor:
-        return F.linear(states, self._weights[f"{name}.weight"], self._weights.get(f"{name}.bias"))
+        gate, up = self._gate_up(rms_norm(states, self._norm, self._sizes.eps)).chunk(2, dim=-1)
+        return self._down(F.silu(gate) * up)

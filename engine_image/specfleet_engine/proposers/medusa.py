@@ -15,10 +15,11 @@ import torch
 import torch.nn.functional as F  # noqa: N812  the name that torch's own documentation uses
 
 from specfleet_engine.cache import FeatureCache, slots_for
+from specfleet_engine.proposers.drawing import Drawing, Vocabulary, draw_next
 from specfleet_engine.proposers.folder import Folder, Shape
 from specfleet_engine.proposers.formats import Format
 from specfleet_engine.proposers.proposer import Draft, Needs
-from specfleet_engine.proposers.target import Target
+from specfleet_engine.proposers.target import Linear, Target
 from specfleet_engine.sequence import Sequence
 
 __all__ = ["MedusaHead", "MedusaProposer", "read_medusa"]
@@ -34,16 +35,16 @@ _NAMES = {
 
 @dataclass(frozen=True, slots=True)
 class MedusaHead:
-    """Residual blocks, each a weight and perhaps a bias, and the linear to the vocabulary."""
+    """Residual blocks, and the linear to the vocabulary."""
 
-    blocks: tuple[tuple[torch.Tensor, torch.Tensor | None], ...]
-    output: torch.Tensor
+    blocks: tuple[Linear, ...]
+    output: Linear
 
     def logits(self, states: torch.Tensor) -> torch.Tensor:
         """Logits [rows, vocabulary] of the target's states [rows, H] after the final norm."""
-        for weight, bias in self.blocks:
-            states = states + F.silu(F.linear(states, weight, bias))
-        return F.linear(states, self.output)
+        for block in self.blocks:
+            states = states + F.silu(block(states))
+        return self.output(states)
 
 
 class MedusaProposer:
@@ -53,10 +54,11 @@ class MedusaProposer:
     needs = Needs(final=True)
     bytes_per_token = 0
 
-    def __init__(self, heads: tuple[MedusaHead, ...], weight_bytes: int, device: torch.device) -> None:
+    def __init__(self, heads: tuple[MedusaHead, ...], weight_bytes: int, target: Target) -> None:
         self.weight_bytes = weight_bytes
         self._heads = heads
-        self._device = device
+        self._device = target.device
+        self._vocabulary = Vocabulary(target.vocabulary_size)
 
     def prepare(self, blocks: int, features: FeatureCache | None) -> None:
         if features is None:
@@ -77,10 +79,16 @@ class MedusaProposer:
             slots_for(sequence.blocks, end, end + 1) for sequence, end in zip(sequences, ends, strict=True)
         ]
         states = self._features.read(torch.from_numpy(np.concatenate(slots)).to(self._device))
-        used = self._heads[: max(depths)]
-        best = torch.stack([head.logits(states).argmax(dim=-1) for head in used], dim=1)
-        chosen = best.cpu().numpy()
-        return [Draft(line[:depth]) for line, depth in zip(chosen, depths, strict=True)]
+        drawings = [Drawing() for _ in sequences]
+        for place, head in enumerate(self._heads[: max(depths)]):
+            going_on = [line for line, depth in enumerate(depths) if depth > place]
+            draw_next(
+                head.logits(states[going_on]),
+                [sequences[line] for line in going_on],
+                [drawings[line] for line in going_on],
+                self._vocabulary,
+            )
+        return [drawing.draft() for drawing in drawings]
 
 
 def read_medusa(folder: Folder, form: Format, target: Target) -> MedusaProposer:
@@ -107,11 +115,12 @@ def read_medusa(folder: Folder, form: Format, target: Target) -> MedusaProposer:
 
     def a_head(head: int) -> MedusaHead:
         names = (block.format(head=head, layer=layer) for layer in range(layers))
-        blocks = tuple((weights[f"{name}.weight"], weights.get(f"{name}.bias")) for name in names)
-        return MedusaHead(blocks, weights[output.format(head=head, layer=layers)])
+        blocks = (target.linear(weights[f"{name}.weight"], weights.get(f"{name}.bias")) for name in names)
+        output_weight = weights[output.format(head=head, layer=layers)]
+        return MedusaHead(tuple(blocks), target.linear(output_weight, None))
 
     weight_bytes = sum(weight.nbytes for weight in weights.values())
-    return MedusaProposer(tuple(a_head(head) for head in range(heads)), weight_bytes, target.device)
+    return MedusaProposer(tuple(a_head(head) for head in range(heads)), weight_bytes, target)
 
 
 def _run_length(folder: Folder, name: Callable[[int], str]) -> int:

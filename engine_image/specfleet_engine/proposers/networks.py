@@ -8,8 +8,10 @@ import torch
 from specfleet_engine.batch import Batch, Rows, build_batch
 from specfleet_engine.cache import FeatureCache, KVCache, slots_for
 from specfleet_engine.proposers.chain import Guess
+from specfleet_engine.proposers.drawing import Vocabulary
 from specfleet_engine.proposers.layer import LayerSizes
 from specfleet_engine.proposers.proposer import Needs
+from specfleet_engine.proposers.target import Target
 from specfleet_engine.sequence import Sequence
 
 __all__ = ["EagleNetwork", "Head", "Model", "ModelNetwork"]
@@ -37,7 +39,6 @@ class ModelNetwork:
     needs = Needs()
     first = 0
     keeps_drafts = True
-    ids = None
 
     def __init__(self, model: Model, vocabulary_size: int) -> None:
         """``vocabulary_size`` is the target's: the tables may end in unused rows of different number."""
@@ -45,6 +46,7 @@ class ModelNetwork:
         self.bytes_per_token = model.kv_bytes_per_token
         self.reach: int | None = model.positions
         self._model = model
+        self.vocabulary = Vocabulary(vocabulary_size)
         self._shared = min(vocabulary_size, model.vocabulary_size)
 
     def prepare(self, blocks: int, features: FeatureCache | None) -> None:
@@ -105,15 +107,15 @@ class EagleNetwork:
     # A draft step goes on from the head's own state, a verified token from the target's.
     keeps_drafts = False
 
-    def __init__(self, method: str, head: Head, dtype: torch.dtype, device: torch.device) -> None:
+    def __init__(self, method: str, head: Head, target: Target) -> None:
         self.method = method
         self.needs = head.needs
-        self.ids = head.ids
+        self.vocabulary = Vocabulary(target.vocabulary_size, head.ids)
         self.weight_bytes = head.weight_bytes
-        self.bytes_per_token = 2 * head.sizes.kv_heads * head.sizes.head_size * dtype.itemsize
+        self.bytes_per_token = 2 * head.sizes.kv_heads * head.sizes.head_size * target.dtype.itemsize
         self._head = head
-        self._dtype = dtype
-        self._device = device
+        self._dtype = target.dtype
+        self._device = target.device
 
     def prepare(self, blocks: int, features: FeatureCache | None) -> None:
         if features is None:

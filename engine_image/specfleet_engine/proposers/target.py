@@ -1,6 +1,7 @@
 """What a head needs of the target: its sizes, and the tables that it may borrow."""
 
 import logging
+from collections.abc import Callable
 from typing import Protocol
 
 import torch
@@ -8,13 +9,17 @@ import torch
 from specfleet_engine.errors import ProposerRefused
 from specfleet_engine.proposers.folder import Folder
 
-__all__ = ["Target", "same_size", "warn_of_a_foreign_table"]
+__all__ = ["Linear", "Target", "same_size", "warn_of_a_foreign_table"]
 
 logger = logging.getLogger(__name__)
 
 # Trained copies of an embedding stay near it (cosine above 0.9); unrelated tables of any width are near 0.
 _RELATED = 0.2
 _SAMPLE = 64
+
+
+Linear = Callable[[torch.Tensor], torch.Tensor]
+"""A layer that was made by `Target.linear`: rows [.., in] to rows [.., out]."""
 
 
 class Target(Protocol):
@@ -26,6 +31,10 @@ class Target(Protocol):
     vocabulary_size: int
     dtype: torch.dtype
     device: torch.device
+
+    @property
+    def linear(self) -> Callable[[torch.Tensor, torch.Tensor | None], Linear]:
+        """Make a linear layer of weight [out, in] and bias [out], as fast as this processor allows."""
 
     def embed(self, tokens: torch.Tensor) -> torch.Tensor:
         """Embeddings [rows, hidden size] of ``tokens`` [rows], as the model uses them."""

@@ -128,7 +128,7 @@ def save_markov(folder: Path, matrix: Matrix, *, layers: int = 1) -> Path:
         hidden_size=size,
         vocab_size=size,
         intermediate_size=8,
-        num_attention_heads=2,
+        num_attention_heads=2 if size % 2 == 0 else 1,
         num_key_value_heads=1,
         head_dim=8,
         num_hidden_layers=layers,

@@ -12,6 +12,9 @@ from specfleet_engine.cache import FeatureCache
 from specfleet_engine.core import EngineCore
 from specfleet_engine.load import load_model
 from specfleet_engine.proposers import Draft, Needs, Proposer
+from specfleet_engine.proposers.chain import ChainProposer
+from specfleet_engine.proposers.choose import read_heads
+from specfleet_engine.proposers.networks import ModelNetwork
 from specfleet_engine.proposers.ngram import NgramProposer
 from specfleet_engine.sequence import Sequence
 from specfleet_serving.core import Request, Sampling, Step
@@ -66,6 +69,21 @@ class Scripted:
 
     def forget(self, sequence_id: str) -> None:
         self.calls.append(f"forget {sequence_id}")
+
+
+def a_constructed_core(
+    target: Path, method: str, folder: Path, depth: int = 4, max_num_seqs: int = 64
+) -> EngineCore:
+    """A core over models that have no tokenizer, which a draft model is otherwise checked by."""
+    model = load_model(target, torch.float32)
+    proposer: Proposer
+    if method == "draftModel":
+        proposer = ChainProposer(ModelNetwork(load_model(folder, torch.float32), model.vocabulary_size))
+    else:
+        proposer = read_heads(method, folder, model)
+    return EngineCore(
+        model, proposer, max_model_len=120, max_num_seqs=max_num_seqs, max_depth=depth, kv_cache_mib=64
+    )
 
 
 def greedy(name: str, prompt: Iterable[int], max_tokens: int) -> Request:

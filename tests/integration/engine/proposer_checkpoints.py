@@ -190,8 +190,8 @@ def save_cycle_target(folder: Path) -> Path:
     return save_markov(folder, cycle_target(), layers=8)
 
 
-def after(token: int) -> int:
-    return CYCLE[(CYCLE.index(token) + 1) % len(CYCLE)]
+def after(token: int, cycle: tuple[int, ...] = CYCLE) -> int:
+    return cycle[(cycle.index(token) + 1) % len(cycle)]
 
 
 def spoiled_tokens(share: float) -> frozenset[int]:
@@ -219,9 +219,11 @@ def accepted_by_arithmetic(first: int, length: int, depth: int, spoiled: Collect
     return [drafted, accepted]
 
 
-def save_constructed_eagle(folder: Path, matrix: Matrix, spoiled: Collection[int] = ()) -> Path:
-    """An EAGLE-1 head whose distribution is the target's; after a spoiled token it is another row's."""
-    size = len(matrix)
+def save_constructed_eagle(folder: Path, size: int, spoiled: Collection[int] = ()) -> Path:
+    """An EAGLE-1 head whose distribution is that of any `save_markov` target of ``size`` tokens.
+
+    After a spoiled token it is another token's.
+    """
     wrong = (np.arange(size) + 1) % size
     look_up = torch.zeros(size, size)
     for token in range(size):
@@ -231,13 +233,16 @@ def save_constructed_eagle(folder: Path, matrix: Matrix, spoiled: Collection[int
     return save(folder, {**_small_config(size), "bias": False}, tensors)
 
 
-def save_constructed_eagle3(folder: Path, spoiled: Collection[int] = (), *, halved: bool = False) -> Path:
-    """An EAGLE-3 head that walks along `CYCLE`; ``halved``: it knows the even tokens only, through d2t."""
-    size = len(CYCLE)
+def save_constructed_eagle3(
+    folder: Path, spoiled: Collection[int] = (), *, halved: bool = False, cycle: tuple[int, ...] = CYCLE
+) -> Path:
+    """An EAGLE-3 head that walks along ``cycle``; ``halved``: it knows the even tokens only, through d2t."""
+    size = len(cycle)
     honest, walk = torch.zeros(size, size), torch.zeros(size, size)
     for token in range(size):
-        honest[after(token), token] = 1.0
-        walk[after(after(token)) if token in spoiled else after(token), token] = 1.0
+        following = after(token, cycle)
+        honest[following, token] = 1.0
+        walk[after(following, cycle) if token in spoiled else following, token] = 1.0
     scale = torch.tensor((1 / size + EPS) ** -0.5)
     layer = _silent_layer("midlayer.", size, 2 * size)
     layer["midlayer.mlp.gate_proj.weight"] = torch.eye(size)
@@ -256,8 +261,8 @@ def save_constructed_eagle3(folder: Path, spoiled: Collection[int] = (), *, halv
     config = {**_small_config(size), "draft_vocab_size": size}
     if halved:
         even = torch.arange(0, size, 2)
-        tensors |= {"lm_head.weight": torch.eye(size)[even], "d2t": even - torch.arange(size // 2)}
-        config["draft_vocab_size"] = size // 2
+        tensors |= {"lm_head.weight": torch.eye(size)[even], "d2t": even - torch.arange(len(even))}
+        config["draft_vocab_size"] = len(even)
     return save(folder, config, tensors)
 
 

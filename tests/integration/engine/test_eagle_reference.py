@@ -194,6 +194,7 @@ CASES: list[Any] = [
 ]
 
 
+@pytest.mark.fault("llama.cpp#26478", "openvinotoolkit/openvino.genai#4190")
 @pytest.mark.parametrize(("method", "saved", "settings"), CASES)
 def test_every_draft_is_the_one_of_a_forward_without_a_cache(
     llama: Path, tmp_path: Path, method: str, saved: Callable[..., Path], settings: dict[str, bool]

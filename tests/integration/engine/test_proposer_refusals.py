@@ -56,6 +56,7 @@ SAVERS: dict[str, Callable[[Path], Path]] = {
 }
 
 
+@pytest.mark.fault("NVIDIA-NeMo/Automodel#2447", "sglang#27908")
 @pytest.mark.parametrize(
     ("saved", "damage", "message"),
     [
@@ -271,6 +272,7 @@ def test_a_target_with_few_layers_is_refused_before_it_serves(tmp_path: Path, la
         )
 
 
+@pytest.mark.fault("vllm#7252")
 def test_a_draft_model_with_another_tokenizer_is_refused_with_the_first_token_that_differs(
     llama: Path, target: TargetModel, tmp_path: Path
 ) -> None:
@@ -285,6 +287,7 @@ def test_a_draft_model_with_another_tokenizer_is_refused_with_the_first_token_th
         load("draftModel", folder, llama, target)
 
 
+@pytest.mark.fault("llama.cpp#3812")
 def test_a_draft_model_whose_table_ends_in_more_unused_rows_is_taken(
     llama: Path, target: TargetModel, tmp_path: Path
 ) -> None:
@@ -326,6 +329,7 @@ def test_saved_rotary_tables_are_no_left_over(llama: Path, target: TargetModel, 
     assert load("eagle", folder, llama, target).method == "eagle"
 
 
+@pytest.mark.fault("TorchSpec#38", "vllm-project/vllm-ascend#7038")
 def test_an_embedding_that_is_not_the_models_is_said_in_the_log(
     llama: Path, target: TargetModel, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

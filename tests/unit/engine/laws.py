@@ -65,11 +65,11 @@ def next_token_law(text: Sequence[int], sampling: Sampling) -> Law:
     return law
 
 
-def text_law(sampling: Sampling) -> Law:
-    """Probability of each possible output [SIZE, SIZE, SIZE]."""
-    law = np.ones((SIZE,) * LENGTH)
-    for output in product(range(SIZE), repeat=LENGTH):
-        for length in range(LENGTH):
+def text_law(sampling: Sampling, tokens: int = LENGTH) -> Law:
+    """Probability of each possible output [SIZE, SIZE, ...] of so many tokens."""
+    law = np.ones((SIZE,) * tokens)
+    for output in product(range(SIZE), repeat=tokens):
+        for length in range(tokens):
             law[output] *= next_token_law([*PROMPT, *output[:length]], sampling)[output[length]]
     return law
 
