@@ -19,6 +19,7 @@ from specfleet_engine.batch import Rows
 from specfleet_engine.cache import FeatureCache
 from specfleet_engine.proposers.drawing import Drawing, Vocabulary, draw_next
 from specfleet_engine.proposers.proposer import Draft, Needs
+from specfleet_engine.proposers.shared import SharedReads
 from specfleet_engine.sequence import Sequence, Tokens
 
 __all__ = ["ChainProposer", "Guess", "Network"]
@@ -102,6 +103,7 @@ class ChainProposer:
         self.weight_bytes = network.weight_bytes
         self._network = network
         self._progress: dict[str, _Progress] = {}
+        self._shared = SharedReads()
 
     def prepare(self, blocks: int, features: FeatureCache | None) -> None:
         self._network.prepare(blocks, features)
@@ -129,6 +131,7 @@ class ChainProposer:
         rows = [_rest(sequence, self._settled(sequence).read, len(sequence)) for sequence in room]
         states, vocabulary = None, self._network.vocabulary
         while rows:
+            self._shared.overwrite(rows)
             guess = self._network.guess(rows, states)
             draw_next(guess.logits, guess.sequences, [drafts[each] for each in guess.sequences], vocabulary)
             going_on = [
@@ -140,6 +143,7 @@ class ChainProposer:
             states = None if guess.states is None else guess.states[going_on]
         for sequence, drawing in drafts.items():
             fed = drawing.tokens[:-1] if self._network.keeps_drafts else []
+            self._shared.note(sequence, self._progress[sequence.id].read, len(sequence))
             self._progress[sequence.id] = _Progress(len(sequence), np.array(fed, dtype=np.int64))
         return drafts
 
@@ -160,18 +164,27 @@ class ChainProposer:
             end = min(end, progress.read + budget)
             budget -= end - progress.read
             rows.append(_rest(sequence, progress.read, end))
-            progress.read = end
         if rows:
+            self._shared.overwrite(rows)
             self._network.read(rows)
+        for row in rows:
+            end = row.start + len(row.tokens)
+            self._shared.note(row.sequence, row.start, end)
+            self._progress[row.sequence.id].read = end
 
     def _settled(self, sequence: Sequence) -> _Progress:
         """Count the drafts that were fed and then accepted as read."""
-        progress = self._progress.setdefault(sequence.id, _Progress(self._network.first))
+        progress = self._progress.get(sequence.id)
+        if progress is None:
+            progress = _Progress(max(self._network.first, self._shared.known(sequence)))
+            self._progress[sequence.id] = progress
         if len(progress.fed):
             after = sequence.tokens[progress.read : progress.read + len(progress.fed)]
             wrong = np.flatnonzero(after != progress.fed[: len(after)])
+            before = progress.read
             progress.read += int(wrong[0]) if len(wrong) else len(after)
             progress.fed = progress.fed[:0]
+            self._shared.note(sequence, before, progress.read)
         return progress
 
 

@@ -137,7 +137,9 @@ class EagleNetwork:
         for group in batch.groups:
             group.mask[..., 0] = float("-inf")
         if states is None:
-            states = self._head.enter(self._features.read(self._slots_before(batch)))
+            features = self._features.read(self._slots_before(batch))
+            # A request whose numbers failed must not leave any of them in blocks that others get.
+            states = self._head.enter(features.nan_to_num())
         return self._head.run(batch.tokens, states, batch.positions - 1, batch)
 
     def _slots_before(self, batch: Batch) -> torch.Tensor:

@@ -312,6 +312,38 @@ def test_a_long_prompt_is_read_along_so_that_the_first_decode_step_drafts(llama:
     assert (step.sequences[0].drafted, step.sequences[0].accepted) == (3, 3)
 
 
+@pytest.mark.fault("vllm#53670")
+@pytest.mark.parametrize("method", ["draftModel", "eagle"])
+def test_a_prompt_that_was_read_for_another_request_is_not_read_again(
+    llama: Path, folders: dict[str, tuple[str, Path]], method: str
+) -> None:
+    core = a_core(llama, llama if method == "draftModel" else folders["eagle"][1], method, max_model_len=1024)
+    shared = prompt(1, 600)
+    first = drive(core, [greedy("first", shared, 8)], 3)
+
+    core.add(greedy("second", (*shared, 7, 8), 8))
+    cold, step = core.step(3), core.step(3)
+
+    assert cold is not None
+    assert cold.cached_prompt_tokens == 592
+    assert step is not None
+    assert step.sequences[0].drafted == 3
+    if method == "draftModel":
+        assert step.sequences[0].accepted == 3
+        assert first.accepted == first.drafted
+
+
+def test_blocks_that_another_text_has_used_are_read_again(llama: Path) -> None:
+    # 2 MiB hold 448 tokens of both models: three texts of 200 push each other out.
+    core = a_core(llama, llama, "draftModel", max_model_len=224, max_num_seqs=2, kv_cache_mib=2)
+
+    for name in range(9):
+        text = prompt(name % 3, 200)
+        drive(core, [greedy(f"plain{name}", text, 12)], 0)
+        run = drive(core, [greedy(f"drafted{name}", prompt(name % 2, 180), 20)], 3)
+        assert run.accepted == run.drafted > 0
+
+
 def test_a_draft_model_drafts_nothing_beyond_its_own_positions(
     llama: Path, tmp_path: Path, plain: Run
 ) -> None:
@@ -354,10 +386,12 @@ def test_what_a_draft_model_has_read_has_no_gap_and_ends_at_the_verified_tokens(
     for number in range(24):
         core.step((3, 1, 0, 5)[number % 4])
         for sequence in core._sequences.values():
-            read = chain._settled(sequence).read
-            assert read <= len(sequence)
-            if not sequence.blocks or not read:
+            if not sequence.blocks:
                 continue
+            read = chain._settled(sequence).read
+            if not read:
+                continue
+            assert read <= len(sequence)
             slots = torch.from_numpy(slots_for(sequence.blocks, 0, read))
             keys = network._kv.keys[0].flatten(0, 1)[slots]
             assert torch.allclose(keys, keys_of(reference, sequence.tokens[:read]), atol=1e-4)
