@@ -116,21 +116,29 @@ class StepLoop:
         self._metrics.count_load(self._core.load())
 
     def _warm_up(self) -> None:
-        """Let the core generate before anyone waits for it. Nothing of this is counted."""
+        """Let the core generate before anyone waits for it. Nothing of this is counted.
+
+        At the largest depth: what a proposer cannot do, or what the widest verification takes, must show
+        before the pod is ready, not when a schedule first asks for it.
+        """
         self._metrics.count_schedule(self._follower.in_force)
         context = min(self._core.limits.max_model_len, self._core.limits.kv_tokens)
         prompt = tuple(self._tokenizer.encode(WARM_UP_TEXT)[: context - WARM_UP_TOKENS])
         sampling = Sampling(max_tokens=WARM_UP_TOKENS, temperature=0.0)
         self._core.add(Request("warm-up", prompt, sampling))
-        generated = 0
+        generated = drafted = accepted = 0
         for _ in range(WARM_UP_STEPS):
-            step = self._timed_step(self._follower.depth)
-            generated += sum(len(sequence.tokens) for sequence in step.sequences) if step else 0
+            step = self._timed_step(self._core.limits.max_depth)
+            sequences = step.sequences if step else ()
+            generated += sum(len(sequence.tokens) for sequence in sequences)
+            drafted += sum(sequence.drafted for sequence in sequences)
+            accepted += sum(sequence.accepted for sequence in sequences)
             if generated >= WARM_UP_TOKENS:
                 break
         self._core.remove("warm-up")
         if not generated:
             raise RuntimeError(f"no token in {WARM_UP_STEPS} steps")
+        logger.info("warm-up tokens=%d drafted=%d accepted=%d", generated, drafted, accepted)
         self._metrics.count_load(self._core.load())
 
     def _timed_step(self, depth: int) -> Step | None:

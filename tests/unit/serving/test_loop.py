@@ -30,6 +30,7 @@ class PlayedCore:
         self.held: list[str] = []
         self.removed: list[str] = []
         self.depths: list[int] = []
+        self.warm_up_depths: list[int] = []
         self._plays: list[Played] = []
         self._can_play = threading.Semaphore(0)
 
@@ -50,6 +51,7 @@ class PlayedCore:
 
     def step(self, depth: int) -> Step | None:
         if self.held == ["warm-up"]:
+            self.warm_up_depths.append(depth)
             return Step(0, 0, 0.0, (SequenceStep("warm-up", (65,) * 8, first=True),))
         assert self._can_play.acquire(timeout=PATIENCE_SECONDS)
         self.depths.append(depth)
@@ -283,6 +285,13 @@ def test_the_warm_up_is_not_counted(bench: Bench) -> None:
     assert bench.loop.warm
     assert bench.core.removed[0] == "warm-up"
     assert bench.value("vllm:generation_tokens_total") == 1
+
+
+@pytest.mark.fault("vllm#18783", "vllm#9995")
+def test_the_warm_up_runs_at_the_largest_depth(bench: Bench) -> None:
+    bench.until(lambda: bench.loop.warm)
+
+    assert set(bench.core.warm_up_depths) == {LIMITS.max_depth}
 
 
 def test_what_waits_is_known_until_it_is_admitted(bench: Bench) -> None:
