@@ -9,11 +9,10 @@ import torch
 import torch.nn.functional as F  # noqa: N812  the name that torch's own documentation uses
 
 from specfleet_engine.batch import Batch
-from specfleet_engine.errors import ProposerRefused
 from specfleet_engine.proposers.folder import Folder
 from specfleet_engine.proposers.layer import Layer, LayerSizes, layer_tensors, sizes_from
 from specfleet_engine.proposers.proposer import Needs
-from specfleet_engine.proposers.rotary import Rotary
+from specfleet_engine.proposers.rotary import Rotary, read_rotary
 from specfleet_engine.proposers.target import Target, same_size, warn_of_a_foreign_table
 
 __all__ = ["EagleHead", "read_eagle"]
@@ -73,8 +72,4 @@ def read_eagle(folder: Folder, target: Target) -> EagleHead:
     weights = {name: tensor.to(target.device, target.dtype) for name, tensor in weights.items()}
     if "embed_tokens.weight" in weights:
         warn_of_a_foreign_table(folder, weights["embed_tokens.weight"], target)
-    try:
-        rotary = Rotary(folder.config, sizes.head_size, target.device)
-    except ValueError as error:
-        raise ProposerRefused(f"the head in {folder.path} cannot be served: {error}") from error
-    return EagleHead(weights, sizes, rotary, target)
+    return EagleHead(weights, sizes, read_rotary(folder, sizes.head_size, target.device), target)

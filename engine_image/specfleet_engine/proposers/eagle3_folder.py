@@ -16,7 +16,7 @@ from specfleet_engine.proposers.folder import Folder, Shape
 from specfleet_engine.proposers.formats import Format
 from specfleet_engine.proposers.layer import LayerSizes, layer_tensors, sizes_from
 from specfleet_engine.proposers.proposer import Needs
-from specfleet_engine.proposers.rotary import Rotary
+from specfleet_engine.proposers.rotary import read_rotary
 from specfleet_engine.proposers.target import Target, same_size, warn_of_a_foreign_table
 
 __all__ = ["read_eagle3"]
@@ -39,10 +39,7 @@ def read_eagle3(folder: Folder, form: Format, target: Target) -> Eagle3Head:
     _check_vocabulary(folder, weights, target)
     if "embed_tokens.weight" in weights:
         warn_of_a_foreign_table(folder, weights["embed_tokens.weight"], target)
-    try:
-        rotary = Rotary(plain.config, sizes.head_size, target.device)
-    except ValueError as error:
-        raise ProposerRefused(f"the head in {folder.path} cannot be served: {error}") from error
+    rotary = read_rotary(plain, sizes.head_size, target.device)
     return Eagle3Head(weights, sizes, _norms(folder, weights), rotary, needs, target)
 
 
@@ -57,8 +54,9 @@ def _layers_of(folder: Folder, target: Target) -> tuple[int, ...]:
     """
     count = target.layers
     named = folder.setting("eagle_aux_hidden_state_layer_ids")
-    layers = tuple(named) if named else (2, count // 2, count - 3)
-    if len(set(layers)) != _STATES or not all(0 <= layer < count for layer in layers):
+    layers = tuple(named) if isinstance(named, list) and named else (2, count // 2, count - 3)
+    known = all(isinstance(layer, int) and 0 <= layer < count for layer in layers)
+    if not known or len(set(layers)) != _STATES:
         raise ProposerRefused(
             f"an EAGLE-3 head reads the states that enter {_STATES} different layers, and {layers} are not "
             f"that in a model of {count} layers: write the right ones as eagle_aux_hidden_state_layer_ids "
@@ -71,6 +69,8 @@ def _take(folder: Folder, prefix: str, sizes: LayerSizes, target: Target) -> dic
     """Give the tensors without the layer's prefix, on the target's device and of its type."""
     hidden, joined = sizes.hidden, _STATES * target.hidden_size
     vocabulary = folder.whole_number("draft_vocab_size", target.vocabulary_size)
+    if vocabulary > target.vocabulary_size:
+        same_size(folder, "draft vocabulary", vocabulary, target.vocabulary_size)
     wanted: dict[str, Shape] = {
         "fc.weight": (hidden, joined),
         "norm.weight": (hidden,),

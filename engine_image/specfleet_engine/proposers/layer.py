@@ -55,11 +55,20 @@ def sizes_from(folder: Folder) -> LayerSizes:
         heads=heads,
         kv_heads=folder.whole_number("num_key_value_heads", heads),
         head_size=folder.whole_number("head_dim", hidden // heads),
-        eps=float(config.get("rms_norm_eps", 1e-6)),
+        eps=_epsilon(folder),
         # Qwen2 has these biases without a key that says so.
         query_bias=all_biased or config.get("model_type") == "qwen2",
         output_bias=all_biased,
     )
+
+
+def _epsilon(folder: Folder) -> float:
+    value = folder.config.get("rms_norm_eps", 1e-6)
+    if not isinstance(value, float):
+        raise ProposerRefused(
+            f"rms_norm_eps in {folder.path / 'config.json'} must be a number, got {value!r}"
+        )
+    return value
 
 
 def layer_tensors(prefix: str, sizes: LayerSizes, width: int) -> dict[str, Shape]:

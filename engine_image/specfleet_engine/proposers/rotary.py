@@ -10,7 +10,10 @@ from typing import Any
 
 import torch
 
-__all__ = ["Rotary"]
+from specfleet_engine.errors import ProposerRefused
+from specfleet_engine.proposers.folder import Folder
+
+__all__ = ["Rotary", "read_rotary"]
 
 
 class Rotary:
@@ -40,6 +43,16 @@ class Rotary:
         return [
             state * cosine.to(state.dtype) + _rotate_half(state) * sine.to(state.dtype) for state in states
         ]
+
+
+def read_rotary(folder: Folder, size: int, device: torch.device) -> Rotary:
+    """Make the rotary positions that a head's config asks for. Raises ProposerRefused."""
+    try:
+        return Rotary(folder.config, size, device)
+    except KeyError as error:
+        raise ProposerRefused(f"the rotary scaling of the head in {folder.path} lacks {error}") from error
+    except (ValueError, TypeError) as error:
+        raise ProposerRefused(f"the head in {folder.path} cannot be served: {error}") from error
 
 
 def _rotate_half(state: torch.Tensor) -> torch.Tensor:

@@ -124,6 +124,30 @@ SAVERS: dict[str, Callable[[Path], Path]] = {
             id="not-a-number",
         ),
         pytest.param(
+            "eagle",
+            lambda f: edit_config(f, rope_scaling={"rope_type": "llama3", "factor": 8.0}),
+            "the rotary scaling of the head in .* lacks 'low_freq_factor'",
+            id="half-a-rotary-scaling",
+        ),
+        pytest.param(
+            "eagle",
+            lambda f: edit_config(f, rms_norm_eps="small"),
+            "rms_norm_eps in .* must be a number, got 'small'",
+            id="not-a-small-number",
+        ),
+        pytest.param(
+            "eagle3",
+            lambda f: edit_config(f, eagle_aux_hidden_state_layer_ids=["2", "4", "5"]),
+            "eagle_aux_hidden_state_layer_ids",
+            id="layers-that-are-no-numbers",
+        ),
+        pytest.param(
+            "eagle3",
+            lambda f: edit_config(f, draft_vocab_size=400),
+            "its draft vocabulary is 400, the model's 384",
+            id="a-draft-vocabulary-beyond-the-models",
+        ),
+        pytest.param(
             "eagle3",
             lambda f: edit_tensors(f, d2t=None),
             "missing tensors: d2t",
