@@ -29,7 +29,7 @@ from specfleet.tuning.verdict import (
     noise_of,
 )
 from specfleet.tuning.verdict.blocks import Block
-from specfleet.tuning.verdict.noise import PRIOR
+from specfleet.tuning.verdict.noise import PRIOR, PRIOR_DISPERSION
 
 HOURS, NOISE_HOURS = 24, 4
 LOADS = {"moderate": 0.6, "saturated": 1.0}
@@ -63,7 +63,8 @@ def judged(run: Run) -> dict[str, Any]:
     equal = [_block(slices, _ONE, _OTHER, minute) for minute in range(NOISE_HOURS * 60)]
     latency = noise_of([b.latency_log_ratio if b else None for b in equal]) or PRIOR
     throughput = noise_of([b.throughput_log_ratio if b else None for b in equal]) or PRIOR
-    dispersion = dispersion_of([_late(b.canary) + _late(b.reference) for b in equal if b])
+    dispersion = dispersion_of([_late(b.canary) + _late(b.reference) if b else None for b in equal])
+    dispersion = dispersion or PRIOR_DISPERSION
     verdicts = []
     for start in range(NOISE_HOURS * 60, run.scenario.seconds // 60, 60):
         minutes = [

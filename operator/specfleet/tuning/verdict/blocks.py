@@ -59,19 +59,20 @@ class Block:
 
     @property
     def token_time_ratio(self) -> float | None:
-        """Time per output token of the canary over that of the reference; None: not to be compared."""
+        """Time per output token of the canary over that of the reference.
+
+        None: the block does not count, since it is thin or a slice queues.
+        """
         canary, reference = self.canary.token_seconds, self.reference.token_seconds
-        if not self.complete or not canary or not reference:
+        if not self.complete or self.canary.queues or self.reference.queues or not canary or not reference:
             return None
         return canary / reference
 
     @property
     def latency_log_ratio(self) -> float | None:
-        """x of the latency test; None: the block does not count, since it is thin or a slice queues."""
+        """x of the latency test; None: the block does not count."""
         ratio = self.token_time_ratio
-        if ratio is None or self.canary.queues or self.reference.queues:
-            return None
-        return _clipped(math.log(ratio))
+        return None if ratio is None else _clipped(math.log(ratio))
 
     @property
     def throughput_log_ratio(self) -> float | None:

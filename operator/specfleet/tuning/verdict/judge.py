@@ -7,7 +7,7 @@ from typing import Literal, TypeAlias
 from specfleet.tuning.verdict.blocks import Block, SliceMinute
 from specfleet.tuning.verdict.counts import CountEvidence
 from specfleet.tuning.verdict.mixture import Evidence
-from specfleet.tuning.verdict.noise import PRIOR, Noise
+from specfleet.tuning.verdict.noise import PRIOR, PRIOR_DISPERSION, Noise
 from specfleet.tuning.verdict.trips import LONGEST, trip
 
 WARM_UP_MINUTES = 3
@@ -42,15 +42,15 @@ class Guards:
 class Minute:
     """What the slices did in one minute; a reference that had no data is left out.
 
-    ``latency_noise`` and ``throughput_noise`` are those of the load band, ``dispersion`` that of first tokens
-    late.
+    ``latency_noise`` and ``throughput_noise`` are those of the load band, ``dispersion`` that of late first
+    tokens.
     """
 
     canary: SliceMinute
     references: Mapping[Reference, SliceMinute]
     latency_noise: Noise = PRIOR
     throughput_noise: Noise = PRIOR
-    dispersion: float = 1.0
+    dispersion: float = PRIOR_DISPERSION
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +115,7 @@ def judge(canary: Canary, minute: Minute | None, guards: Guards) -> tuple[Canary
     canary = replace(canary, elapsed=canary.elapsed + 1)
     if minute is not None and minute.references:
         canary = _with(canary, minute, guards)
-        if reason := _regression(canary, guards):
+        if reason := _regression(canary, guards, minute.dispersion):
             return canary, RollBack(reason)
         if canary.seen >= LEAST_MINUTES and (reason := _bounded(canary, guards)):
             return canary, Accept(reason)
@@ -160,9 +160,10 @@ def _tested(before: Comparison, block: Block, minute: Minute, guards: Guards) ->
     return after
 
 
-def _regression(canary: Canary, guards: Guards) -> str | None:
+def _regression(canary: Canary, guards: Guards, dispersion: float) -> str | None:
     for name, comparison in canary.comparisons.items():
-        if reason := trip(comparison.recent, guards.preemptions_factor, guards.out_of_memory_allowed):
+        allowed = guards.preemptions_factor, guards.out_of_memory_allowed
+        if reason := trip(comparison.recent, *allowed, dispersion):
             return f"against {name}: {reason}"
         for what, evidence, margin in (
             ("time per output token", comparison.latency, guards.token_time_margin),

@@ -26,7 +26,10 @@ class Noise:
         return self.h * self.sigma
 
 
-PRIOR = Noise(sigma=0.15)  # small pools without A/A data. Source: design/tuning.md, section 8
+# Small pools without A/A data. Source: design/tuning.md, section 8; the dispersion is that of equal simulated
+# pods under moderate load.
+PRIOR = Noise(sigma=0.15)
+PRIOR_DISPERSION = 30.0
 
 
 def noise_of(log_ratios: Sequence[float | None]) -> Noise | None:
@@ -51,16 +54,21 @@ def _product_mean(values: Sequence[float | None], lag: int) -> float:
     return sum(products) / len(products) if products else 0.0
 
 
-def dispersion_of(blocks: Sequence[tuple[float, float, float, float]]) -> float:
+def dispersion_of(blocks: Sequence[tuple[float, float, float, float] | None]) -> float | None:
     """Estimate by how much counts of failures of equal slices vary more than coin flips; at least 1.
 
-    Each block is (failures, requests) of one slice and of the other. Requests of one minute share a queue, so
-    they fail together. 1 without data.
+    Each consecutive block is (failures, requests) of one slice and of the other, None where one is missing.
+    Requests that share a queue fail together, within a minute and from minute to minute: the factor is the
+    variance of the standardised differences and what their autocorrelation adds. None: fewer than 30 blocks
+    in which anything failed.
     """
-    terms = []
-    for failures, requests, other_failures, other_requests in blocks:
-        total, share = failures + other_failures, requests / max(requests + other_requests, 1e-9)
-        variance = total * share * (1.0 - share)
-        if variance > 0.0:
-            terms.append((failures - total * share) ** 2 / variance)
-    return max(1.0, SAFETY * sum(terms) / len(terms)) if terms else 1.0
+    noise = noise_of([None if block is None else _standardised(*block) for block in blocks])
+    return None if noise is None else max(1.0, noise.scale**2)
+
+
+def _standardised(
+    failures: float, requests: float, other_failures: float, other_requests: float
+) -> float | None:
+    total, share = failures + other_failures, requests / max(requests + other_requests, 1e-9)
+    variance = total * share * (1.0 - share)
+    return (failures - total * share) / math.sqrt(variance) if variance > 0.0 else None

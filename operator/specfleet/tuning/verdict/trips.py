@@ -1,5 +1,6 @@
 """Fast trips: what ends a canary without a test. Source: design/tuning.md, section 10.2."""
 
+import math
 from collections.abc import Sequence
 from itertools import pairwise
 
@@ -11,19 +12,26 @@ PREEMPTION_MINUTES = 2
 TOKEN_TIME_RATIO = 1.5
 TOKEN_TIME_BLOCKS = 3
 ATTAINMENT_DROP = 0.20
-# One minute of 20 requests misses by 20 points by chance alone, so five are pooled.
+# One minute of 20 requests misses by 20 points by chance alone, so five are pooled. Near saturation equal
+# slices differ by more still, each with a queue of its own: the drop is held against their dispersion too.
 ATTAINMENT_BLOCKS = 5
 ATTAINMENT_REQUESTS = 100.0
+ATTAINMENT_DEVIATIONS = 4.0
 QUEUE_MINUTES = 5
 
 
-def trip(recent: Sequence[Block], preemptions_factor: float, out_of_memory_allowed: int) -> str | None:
-    """Give the reason to roll back at once, from the last minutes, oldest first; None: there is none."""
+def trip(
+    recent: Sequence[Block], preemptions_factor: float, out_of_memory_allowed: int, dispersion: float
+) -> str | None:
+    """Give the reason to roll back at once, from the last minutes, oldest first; None: there is none.
+
+    ``dispersion``: by how much late first tokens of equal slices vary more than coin flips.
+    """
     return (
         _out_of_memory(recent, out_of_memory_allowed)
         or _preemptions(recent[-PREEMPTION_MINUTES:], preemptions_factor)
         or _token_time(recent[-TOKEN_TIME_BLOCKS:])
-        or _attainment(recent[-ATTAINMENT_BLOCKS:])
+        or _attainment(recent[-ATTAINMENT_BLOCKS:], dispersion)
         or _queue(recent[-QUEUE_MINUTES - 1 :])
     )
 
@@ -56,16 +64,18 @@ def _token_time(recent: Sequence[Block]) -> str | None:
     return None
 
 
-def _attainment(recent: Sequence[Block]) -> str | None:
-    shares = []
+def _attainment(recent: Sequence[Block], dispersion: float) -> str | None:
+    timely, requests = [], []
     for minutes in ([block.canary for block in recent], [block.reference for block in recent]):
-        timely = [one.timely_first_tokens for one in minutes if one.timely_first_tokens is not None]
-        requests = sum(one.first_tokens for one in minutes if one.timely_first_tokens is not None)
-        if requests < ATTAINMENT_REQUESTS:
-            return None
-        shares.append(sum(timely) / requests)
-    canary, reference = shares
-    if reference - canary > ATTAINMENT_DROP:
+        known = [one for one in minutes if one.timely_first_tokens is not None]
+        timely.append(sum(one.timely_first_tokens or 0.0 for one in known))
+        requests.append(sum(one.first_tokens for one in known))
+    if len(recent) < ATTAINMENT_BLOCKS or min(requests) < ATTAINMENT_REQUESTS:
+        return None
+    canary, reference = (part / whole for part, whole in zip(timely, requests, strict=True))
+    pooled = sum(timely) / sum(requests)
+    variance = dispersion * pooled * (1.0 - pooled) * sum(1.0 / whole for whole in requests)
+    if reference - canary > max(ATTAINMENT_DROP, ATTAINMENT_DEVIATIONS * math.sqrt(variance)):
         return f"{canary:.0%} of the first tokens in time, {reference:.0%} in the reference"
     return None
 

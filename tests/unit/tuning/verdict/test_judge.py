@@ -45,9 +45,12 @@ def a_slice(
 
 
 def a_minute(
-    canary: SliceMinute, reference: SliceMinute | None = None, name: Reference = "control"
+    canary: SliceMinute,
+    reference: SliceMinute | None = None,
+    name: Reference = "control",
+    dispersion: float = 1.0,
 ) -> Minute:
-    return Minute(canary, {name: reference or a_slice()}, latency_noise=QUIET, throughput_noise=QUIET)
+    return Minute(canary, {name: reference or a_slice()}, QUIET, QUIET, dispersion)
 
 
 def course(
@@ -201,9 +204,20 @@ def test_half_again_the_time_per_token_ends_it_in_the_third_minute_even_in_warm_
 def test_twenty_points_fewer_first_tokens_in_time_end_it() -> None:
     minute, verdict = course([a_minute(a_slice(timely=40.0), a_slice(timely=58.0))] * 10)
 
-    assert minute == 2
+    assert minute == 5
     assert isinstance(verdict, RollBack)
     assert "67% of the first tokens in time, 97% in the reference" in verdict.reason
+
+
+def test_slices_whose_queues_differ_by_chance_are_not_held_against_a_canary() -> None:
+    # 28 points fewer in time: seen between equal saturated pods, whose counts vary 40 times as coin flips.
+    block = a_minute(a_slice(timely=38.0), a_slice(timely=55.0), dispersion=40.0)
+
+    assert not isinstance(course([block] * 20)[1], RollBack)
+
+
+def test_half_again_the_time_per_token_is_no_trip_while_a_slice_queues() -> None:
+    assert isinstance(course([a_minute(a_slice(0.031, waiting=3.0))] * 10)[1], Undecided)
 
 
 def test_a_queue_that_grows_for_five_minutes_in_the_canary_alone_ends_it() -> None:

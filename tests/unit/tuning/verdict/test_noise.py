@@ -70,9 +70,18 @@ def test_coin_flips_have_no_excess_dispersion_and_clustered_failures_have() -> N
     flips = dispersion_of([(float(a), 100.0, float(b), 100.0) for a, b in single])
     threes = dispersion_of([(float(a), 100.0, float(b), 100.0) for a, b in clustered])
 
-    assert flips == pytest.approx(SAFETY * 0.9, rel=0.1)
-    assert threes == pytest.approx(SAFETY * 2.7, rel=0.1)
+    assert flips == pytest.approx(SAFETY**2 * 0.9, rel=0.1)
+    assert threes == pytest.approx(SAFETY**2 * 2.7, rel=0.1)
 
 
-def test_without_failures_dispersion_is_one() -> None:
-    assert dispersion_of([(0.0, 100.0, 0.0, 100.0)] * 60) == 1.0
+def test_failures_that_last_for_minutes_disperse_more_than_those_that_do_not() -> None:
+    draw = np.random.default_rng(6)
+    rates = np.repeat(draw.choice([0.05, 0.35], 600), 10)
+    lasting = [(float(draw.binomial(100, rate)), 100.0, 20.0, 100.0) for rate in rates]
+    mixed = [lasting[i] for i in draw.permutation(len(lasting))]
+
+    assert (dispersion_of(lasting) or 0.0) > 4 * (dispersion_of(mixed) or math.inf)
+
+
+def test_without_failures_dispersion_is_not_known() -> None:
+    assert dispersion_of([(0.0, 100.0, 0.0, 100.0)] * 60 + [None]) is None
