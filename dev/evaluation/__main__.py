@@ -15,14 +15,15 @@ from typing import Any
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 from dev.evaluation.cells import Result, run_all
-from dev.evaluation.figures import figures, missed
+from dev.evaluation.figures import figures, missed, of_published_sets
 from dev.evaluation.pictures import draw_day, draw_disable, draw_regret
 from dev.evaluation.plan import REPOSITORY, digest, plan
-from dev.evaluation.policies import POLICIES
 from dev.evaluation.report import show, write
 from dev.evaluation.scenarios import SCENARIOS
 from dev.evaluation.seeds import HELD_OUT, read_seeds
 from rich.console import Console
+
+from specfleet.simulator.policies import POLICIES
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -46,7 +47,7 @@ def main(arguments: list[str] | None = None) -> int:
             )
 
     results = run_all(cells, given.out / "cells", given.jobs, progress)
-    found = figures(results)
+    found = [*figures(results), *of_published_sets()]
     about = _about(given, seeds, time.monotonic() - began)
     write(given.out / "tuner.json", results, found, about)
     draw_regret(results, given.out / "regret.png")

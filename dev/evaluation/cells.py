@@ -11,10 +11,10 @@ from typing import Any
 
 from dev.evaluation.canaries import judged
 from dev.evaluation.plan import Cell, digest
-from dev.evaluation.policies import POLICIES
 from dev.evaluation.scenarios import CANARIES, OVERLOAD_AT, STEP_OVERLOAD
 from dev.evaluation.score import score, seconds_to_final_depth
 
+from specfleet.simulator.policies import POLICIES
 from specfleet.simulator.run import simulate
 
 Result = dict[str, Any]

@@ -1,13 +1,15 @@
-"""The figures beside their targets, from the cells' results and nothing else. Pure.
+"""The figures beside their targets, from the cells' results and published measurements.
 
 Targets: design/simulator.md, section 9. A comparison with another policy carries a tie band of 2 % or two
 standard errors, whichever is larger; "better" must hold beyond two standard errors all the same, or a wide
 error would prove it. A figure that could not be computed is not met.
 """
 
+import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from dev.evaluation.canaries import LOADS
@@ -23,8 +25,11 @@ from dev.evaluation.means import (
 from dev.evaluation.plan import OFF, ORACLE, OURS
 from dev.evaluation.scenarios import COLLAPSE, MISSING_DATA, STEP_OVERLOAD, TABLE_SCENARIOS
 
+from specfleet import published
+
 TIE = 0.02
 CANARIES_PER_WEEK = 20
+PUBLISHED = Path(__file__).parent / "published.json"
 Figure = dict[str, Any]
 _TABLE = {one.name for one in TABLE_SCENARIOS}
 # Policy, least ratio of its latency to ours, and whether it must be reached.
@@ -51,6 +56,13 @@ def figures(results: Sequence[Result]) -> list[Figure]:
         *_verdicts(results),
         _figure("moves while no data could be read", _blind_moves(results), "moves", _Target(0, "must")),
     ]
+
+
+def of_published_sets() -> list[Figure]:
+    """Predict published measurements row by row. No seed has a part in it."""
+    found, _ = published.grids(json.loads(PUBLISHED.read_text(encoding="utf-8")))
+    judged = published.figures([one for grid in found for one in published.predictions(grid)])
+    return [{**one, "name": f"published sets: {one['name']}"} for one in judged]
 
 
 def missed(found: Iterable[Figure]) -> list[str]:

@@ -11,11 +11,11 @@ mpl.use("Agg")  # no display is needed
 import numpy as np
 from dev.evaluation.means import Result, of_policy
 from dev.evaluation.plan import OURS
-from dev.evaluation.policies import POLICIES
 from dev.evaluation.scenarios import TABLE_SCENARIOS
 from matplotlib import pyplot as plt
 from matplotlib.axes import Axes
 
+from specfleet.simulator.policies import POLICIES
 from specfleet.simulator.run import Run, simulate
 from specfleet.simulator.state import BATCH, IN_DEPTH, WAITING
 from specfleet.tuning.decision import Push

@@ -5,9 +5,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from dev.evaluation.policies import POLICIES
 from dev.evaluation.scenarios import ADVERSARIAL, CANARIES, COLLAPSE, MISSING_DATA, SCENARIOS, STEP_OVERLOAD
 
+from specfleet.simulator.policies import POLICIES
 from specfleet.simulator.scenario import Scenario
 
 REPOSITORY = Path(__file__).parents[2]

@@ -9,12 +9,12 @@ import pytest
 from dev.evaluation.figures import figures, missed
 from dev.evaluation.means import differences, log_ratios, mean_over_scenarios, of_policy, quantile
 from dev.evaluation.plan import plan
-from dev.evaluation.policies import POLICIES
 from dev.evaluation.scenarios import SCENARIOS, TABLE_SCENARIOS
 from dev.evaluation.score import reversals, until_close
 from dev.evaluation.seeds import DEVELOPMENT, HELD_OUT, read_seeds
 
 from specfleet.api.schedule import Row
+from specfleet.simulator.policies import POLICIES
 
 
 def a_cell(policy: str, seed: int = 1, scenario: str = "base-diurnal", **figures: Any) -> dict[str, Any]:
