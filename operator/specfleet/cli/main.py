@@ -2,7 +2,7 @@
 
 import typer
 
-from specfleet.cli import crds, operator, validate
+from specfleet.cli import crds, operator, simulate, validate
 
 app = typer.Typer(
     name="specfleet",
@@ -13,3 +13,4 @@ app = typer.Typer(
 app.command("operator")(operator.operator)
 app.command("crds")(crds.crds)
 app.command("validate")(validate.validate)
+app.command("simulate")(simulate.simulate)

@@ -4,6 +4,7 @@ Everything is drawn before the run from its seed, second by second, so all polic
 Source: design/simulator.md, section 3.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,7 +15,6 @@ from specfleet.simulator.tokens import MOST_SURVIVAL
 CODE = (0.82, 0.69, 0.58, 0.50, 0.43)
 CHAT = (0.60, 0.37, 0.23, 0.15, 0.10)
 RETRIEVAL = (0.55, 0.29, 0.16, 0.10, 0.06)
-LIFT_SD = 0.12
 COLLAPSE_FROM = 0.55  # of the run
 COLLAPSE_SECONDS = 1200.0
 
@@ -25,7 +25,8 @@ class Acceptance:
 
     ``weak`` 0.55 multiplies S_i by .55^(1 + .3 (i - 1)): a weak draft; 1.0: none. ``ceiling`` caps S_1: an
     adversarial draft has .05. ``halves_in_seconds``: slow decay of all survival. ``collapse``: S_1 x .25 for
-    20 min. ``idle_share`` and ``variable``: n-gram drafters. ``resume``: factor after depth 0.
+    20 min. ``idle_share`` and ``variable``: n-gram drafters. ``resume``: factor after depth 0. ``spread``:
+    sd of the logarithm of what a request multiplies its survivals by.
     """
 
     profiles: tuple[tuple[float, ...], ...] = (CODE, CHAT, RETRIEVAL)
@@ -39,6 +40,7 @@ class Acceptance:
     idle_share: float = 0.0
     variable: bool = False
     resume: float = 1.0
+    spread: float = 0.12
 
     def __post_init__(self) -> None:
         if len(self.profiles) != len(self.mix) or abs(sum(self.mix) - 1.0) > 1e-6:
@@ -63,6 +65,7 @@ class Text:
     mix: np.ndarray
     factor: np.ndarray
     mean: np.ndarray
+    spread: float
 
 
 def draw_text(acceptance: Acceptance, seconds: int, random: np.random.Generator) -> Text:
@@ -82,13 +85,29 @@ def draw_text(acceptance: Acceptance, seconds: int, random: np.random.Generator)
     survivals = mean_survivals(acceptance)
     steps = mix / (1.0 + survivals[:, 0] + survivals[:, 1])
     steps /= steps.sum(axis=1, keepdims=True)
-    return Text(mix, factor, (steps @ survivals) * factor)
+    return Text(mix, factor, (steps @ survivals) * factor, acceptance.spread)
+
+
+def recorded(requests: Sequence[Sequence[int]]) -> Acceptance:
+    """Replay recorded requests: for each, how many drafts were accepted in each of its steps, at one depth.
+
+    Every request of a run is one of them. Raises ValueError without any step.
+    """
+    profiles = []
+    for accepted in filter(len, requests):
+        steps = np.asarray(accepted)
+        deepest = max(1, min(POSITIONS, int(steps.max())))
+        profiles.append(tuple(float((steps >= i).mean()) for i in range(1, deepest + 1)))
+    if not profiles:
+        raise ValueError("a replay needs at least one request with a step")
+    mix = (1.0 / len(profiles),) * len(profiles)
+    return Acceptance(tuple(profiles), mix, drift=0.0, regimes=False, collapse=False, spread=0.0)
 
 
 def mean_survivals(acceptance: Acceptance) -> np.ndarray:
     """Give survival by kind and position, averaged over the spread of requests."""
     points, weights = np.polynomial.hermite_e.hermegauss(21)
-    lifts = np.exp(LIFT_SD * points)[:, None, None]
+    lifts = np.exp(acceptance.spread * points)[:, None, None]
     capped = np.minimum(MOST_SURVIVAL, acceptance.survivals()[None] * lifts)
     return np.asarray(np.tensordot(weights / weights.sum(), capped, axes=1))
 

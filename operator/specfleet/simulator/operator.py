@@ -57,7 +57,8 @@ class SimulatedOperator:
         keys = {(NAMESPACE, pod.name): pod for pod in pods if pod.ready}
         readings, fault = self._read(frozenset(keys), EPOCH + at)
         own = frozenset(key for key, pod in keys.items() if pod.slice.table is None)
-        evidence = self._evidence(keys, own, readings, fault, at)
+        replicas = sum(pod.slice.table is None for pod in pods)
+        evidence = replace(self._evidence(keys, own, readings, fault, at), replicas=replicas)
         outcome = self._controller(self._settings, evidence, self._memory, EPOCH + at)
         self._memory = outcome.memory
         if not isinstance(outcome.decision, Push | Probe | EndProbe):

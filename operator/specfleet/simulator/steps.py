@@ -40,7 +40,7 @@ from specfleet.simulator.state import (
     Rules,
     World,
 )
-from specfleet.simulator.tokens import decode_batch, first_tokens
+from specfleet.simulator.tokens import decode_batch, first_tokens, mark_idled
 
 
 @compiled
@@ -87,6 +87,8 @@ def _step(engine: Engine, requests: Requests, rules: Rules, world: World, cost: 
     clock[NOW] += seconds
     if batch > 0:
         _count_step(engine, cost, depth, batch, seconds)
+    if depth == 0 and rules.loaded == 1 and rules.resume < 1.0:
+        mark_idled(engine, requests)
     produced = decode_batch(engine, requests, rules, world, depth, began)
     if rules.rule == EMA and batch > 0:
         count_accepted(engine, batch, produced / batch - 1.0)

@@ -40,11 +40,11 @@ MOST_SURVIVAL = 0.985
 
 
 @compiled
-def drafted_by(engine: Engine, rules: Rules, depth: int) -> int:
+def drafted_by(random: np.ndarray, idle_share: float, variable: int, depth: int) -> int:
     """Say how many tokens the proposer drafts for one request in one step."""
-    if depth == 0 or (rules.idle_share > 0.0 and uniform(engine.random) < rules.idle_share):
+    if idle_share > 0.0 and uniform(random) < idle_share:
         return 0
-    return depth if rules.variable == 0 else 1 + int(uniform(engine.random) * depth)
+    return depth if variable == 0 else 1 + int(uniform(random) * depth)
 
 
 @compiled
@@ -56,44 +56,54 @@ def decode_batch(
     second = min(int(now), len(world.factor) - 1)
     engine.accepted[:] = 0
     kept, produced, steady, drafts = 0, 0, 0, 0
-    if depth == 0 and rules.loaded == 1 and rules.resume < 1.0:
-        for index in range(words[DECODING]):
-            requests.idled[engine.running[index]] = 1
     for index in range(words[DECODING]):
         request = engine.running[index]
-        drafted = drafted_by(engine, rules, depth)
-        accepted = _accepted(engine, requests, rules, world, request, drafted, second)
+        drafted, accepted = 0, 0
+        if depth > 0:
+            drafted = drafted_by(engine.random, rules.idle_share, rules.variable, depth)
+            profile, factor = world.profiles[requests.kind[request]], world.factor[second]
+            common = rules.resume if requests.idled[request] == 1 else 1.0
+            accepted = accepted_of(engine.random, profile, factor, requests.lift[request], common, drafted)
         left = requests.output[request] - requests.generated[request]
         tokens = min(accepted + 1, left)
         if rules.trims == 1:
             drafted, accepted = min(drafted, left), min(accepted, left)
         engine.accepted[accepted] += 1
-        if drafted == depth and depth > 0:
+        if drafted == depth:
             drafts += 1
-        elif drafted > 0:
+        else:
             _count_drafts(engine, drafted, 1)
         if requests.last[request] == step_began:
             steady += 1
         else:
             observe(engine.counters, GAP, TOKEN_BOUNDS, now - requests.last[request], 1)
+        produced += tokens
         requests.generated[request] += tokens
         requests.last[request] = now
-        produced += tokens
-        if tokens < left:
-            engine.running[kept] = request
-            kept += 1
-        else:
-            words[READ] -= requests.prompt[request] + requests.generated[request]
-            _finish(engine, requests, rules, request)
-    words[READ] += produced
-    words[USED] += produced
-    if drafts > 0:
-        _count_drafts(engine, depth, drafts)
-    if steady > 0:
-        observe(engine.counters, GAP, TOKEN_BOUNDS, now - step_began, steady)
-    _count_accepted(engine)
-    _close_gap(engine, kept)
+        if tokens == left:
+            _leave(engine, requests, rules, request)
+            continue
+        engine.running[kept] = request
+        kept += 1
+    observe(engine.counters, GAP, TOKEN_BOUNDS, now - step_began, steady)
+    _count_drafts(engine, depth, drafts)
+    _settle(engine, kept, produced)
     return produced
+
+
+@compiled
+def _settle(engine: Engine, kept: int, produced: int) -> None:
+    _count_accepted(engine)
+    engine.words[READ] += produced
+    engine.words[USED] += produced
+    _close_gap(engine, kept)
+
+
+@compiled
+def mark_idled(engine: Engine, requests: Requests) -> None:
+    """Remember which requests were alive in a step at depth 0: the proposer did not follow them."""
+    for index in range(engine.words[DECODING]):
+        requests.idled[engine.running[index]] = 1
 
 
 @compiled
@@ -136,19 +146,15 @@ def _close_gap(engine: Engine, kept: int) -> None:
     words[RUNNING] -= gap
 
 
+# Small arguments: this is called for every request in every step, and bundles are passed by value.
 @compiled
-def _accepted(
-    engine: Engine, requests: Requests, rules: Rules, world: World, request: int, drafted: int, second: int
+def accepted_of(
+    random: np.ndarray, profile: np.ndarray, factor: np.ndarray, lift: float, common: float, drafted: int
 ) -> int:
     """Count accepted drafts: one draw against S_1 >= S_2 >= ... has the right share at every position."""
-    if drafted == 0:
-        return 0
-    draw, accepted, kind = uniform(engine.random), 0, requests.kind[request]
-    lift = requests.lift[request]
-    common = rules.resume if requests.idled[request] == 1 else 1.0
+    draw, accepted = uniform(random), 0
     while accepted < drafted:
-        survival = min(MOST_SURVIVAL, world.profiles[kind, accepted] * lift) * world.factor[second, accepted]
-        if draw >= survival * common:
+        if draw >= min(MOST_SURVIVAL, profile[accepted] * lift) * factor[accepted] * common:
             break
         accepted += 1
     return accepted
@@ -156,6 +162,8 @@ def _accepted(
 
 @compiled
 def _count_drafts(engine: Engine, drafted: int, times: int) -> None:
+    if drafted == 0:
+        return
     counters = engine.counters
     counters[DRAFTS] += times
     counters[DRAFT_TOKENS] += times * drafted
@@ -171,6 +179,12 @@ def _count_accepted(engine: Engine) -> None:
         at_least += engine.accepted[position]
         engine.counters[ACCEPTED_AT + position - 1] += at_least
         engine.counters[ACCEPTED] += at_least
+
+
+@compiled
+def _leave(engine: Engine, requests: Requests, rules: Rules, request: int) -> None:
+    engine.words[READ] -= requests.prompt[request] + requests.generated[request]
+    _finish(engine, requests, rules, request)
 
 
 @compiled

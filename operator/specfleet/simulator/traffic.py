@@ -8,7 +8,7 @@ from typing import Literal
 
 import numpy as np
 
-from specfleet.simulator.acceptance import LIFT_SD, Text
+from specfleet.simulator.acceptance import Text
 from specfleet.simulator.layout import OUTCOMES
 from specfleet.simulator.state import Requests
 
@@ -86,7 +86,7 @@ def draw_requests(traffic: Traffic, rates: np.ndarray, text: Text, random: np.ra
     outcome[gone] = OUTCOMES.index("abort")
     cut = 1 + (random.random(len(prompt)) * output).astype(np.int64)
     output = np.where(gone, np.minimum(cut, output), output)
-    lift = np.exp(LIFT_SD * random.standard_normal(len(prompt)))
+    lift = np.exp(text.spread * random.standard_normal(len(prompt)))
     return new_requests(arrivals, prompt, output, shared=shared, kind=kind, lift=lift, outcome=outcome)
 
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from specfleet.simulator.acceptance import CHAT, CODE, Acceptance, draw_text
+from specfleet.simulator.acceptance import CHAT, CODE, Acceptance, draw_text, recorded
 from specfleet.simulator.layout import OUTCOMES
 from specfleet.simulator.state import Requests
 from specfleet.simulator.traffic import Traffic, draw_requests
@@ -54,6 +54,14 @@ def test_a_slow_decay_halves_survival_in_its_time() -> None:
     acceptance = Acceptance(collapse=False, halves_in_seconds=3600.0)
 
     assert draw_text(acceptance, 3601, np.random.default_rng(1)).factor[3600, 0] == pytest.approx(0.5)
+
+
+def test_a_replay_accepts_what_was_recorded() -> None:
+    replay = recorded([[0, 2, 2, 3], [1, 0]])
+
+    assert replay.survivals()[0, :3] == pytest.approx([0.75, 0.75, 0.25])
+    assert replay.survivals()[1, 0] == pytest.approx(0.5)
+    assert replay.spread == 0.0
 
 
 def test_shares_that_do_not_add_up_to_one_are_refused() -> None:

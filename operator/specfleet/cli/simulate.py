@@ -1,0 +1,34 @@
+"""`specfleet simulate`: what specfleet would do with a model, a GPU and a traffic, and what that is worth."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+import yaml
+from pydantic import ValidationError
+
+
+def simulate(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="A YAML: see docs/simulator.md.")],
+    picture: Annotated[Path | None, typer.Option(help="Write load, depth and queue as PNG or SVG.")] = None,
+) -> None:
+    """Simulate a pool under specfleet, without speculation, at one depth, and under perfect knowledge."""
+    try:
+        # Not at the top: the operator's image has neither the compiler nor the means to draw.
+        from specfleet.cli.comparison import compare  # noqa: PLC0415
+    except ModuleNotFoundError as error:
+        typer.echo(f"{error.name} is missing: pip install 'specfleet[simulator]'", err=True)
+        raise typer.Exit(1) from error
+    try:
+        compare(yaml.safe_load(file.read_text(encoding="utf-8")), picture)
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        typer.echo(f"{file}: cannot be read as YAML: {error}", err=True)
+        raise typer.Exit(1) from error
+    except ValidationError as error:
+        for problem in error.errors():
+            where = ".".join(map(str, problem["loc"])) or "the file"
+            typer.echo(f"{file}: {where}: {problem['msg']}", err=True)
+        raise typer.Exit(1) from error
+    except ValueError as error:
+        typer.echo(f"{file}: {error}", err=True)
+        raise typer.Exit(1) from error
