@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from rich.console import Console
-from rich.table import Table
+from rich.table import Column, Table
 
 from specfleet.api.schedule import flat
 from specfleet.simulator.picture import draw_run
@@ -17,7 +17,7 @@ from specfleet.simulator.summary import Summary, summarise
 
 OFF, STATIC, OURS, ORACLE = "hard-off", "static", "ours", "oracle"
 _NAMES = {OFF: "no speculation", STATIC: "always depth {depth}", OURS: "specfleet", ORACLE: "oracle"}
-_COLUMNS = ("latency", "p95", "first token p95", "per token", "as promised", "depth", "pushes")
+_COLUMNS = ("latency", "p95", "1st token p95", "per token", "kept", "depth", "pushes")
 
 
 def compare(body: Any, picture: Path | None) -> None:
@@ -35,7 +35,7 @@ def compare(body: Any, picture: Path | None) -> None:
 
 
 def _show(depth: int, found: Mapping[str, Summary]) -> None:
-    table = Table("", *_COLUMNS)
+    table = Table(Column(no_wrap=True), *_COLUMNS)
     for name, one in found.items():
         table.add_row(
             _NAMES[name].format(depth=depth),
