@@ -93,10 +93,9 @@ def _judge_sampled(
         tokens = draw(law, uniform[:, OWN])
         return tokens, tokens == drafts
     lines = upload(rivals, logits.device)
-    q = torch.cat([row.probabilities for row in rows if row.probabilities is not None]).double()
-    q /= q.sum(dim=-1, keepdim=True)
+    q = torch.cat([row.probabilities for row in rows if row.probabilities is not None])
     p, guesses = law[lines], drafts[lines, None]
-    passed = uniform[lines, JUDGE] * q.gather(1, guesses)[:, 0] < p.gather(1, guesses)[:, 0]
+    passed = uniform[lines, JUDGE] * q.gather(1, guesses)[:, 0].double() < p.gather(1, guesses)[:, 0]
     law[lines] = residual(p, q)
     tokens = draw(law, uniform[:, OWN])
     tokens[lines] = torch.where(passed, drafts[lines], tokens[lines])
@@ -129,13 +128,13 @@ def _logprobs(
     count = min(max(number or 0 for number in asked), logits.shape[-1])
     wanted = np.array([number is not None for number in asked])
     lines = upload(np.flatnonzero(np.repeat(wanted, widths)), logits.device)
-    everyone = logits[lines].double().log_softmax(dim=-1).clamp_min(_LOWEST_LOGPROB)
-    own = tokens[lines, None]
-    top = everyone.topk(count, dim=-1)
-    values = torch.cat([everyone.gather(1, own), top.values], dim=-1)
+    asking, own = logits[lines], tokens[lines, None]
+    top = asking.topk(count, dim=-1)
+    values = torch.cat([asking.gather(1, own), top.values], dim=-1) - asking.logsumexp(dim=-1, keepdim=True)
     whose = torch.cat([own, top.indices], dim=-1).double()
-    shown = values.new_zeros(len(logits), 2 * (count + 1))
-    shown[lines] = torch.stack([values, whose], dim=-1).flatten(start_dim=1)
+    shown = whose.new_zeros(len(logits), 2 * (count + 1))
+    pairs = torch.stack([values.double().clamp_min(_LOWEST_LOGPROB), whose], dim=-1)
+    shown[lines] = pairs.flatten(start_dim=1)
     return shown
 
 

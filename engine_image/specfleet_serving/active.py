@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from specfleet_serving.core import Request, SequenceStep, TokenLogprob
-from specfleet_serving.metrics import Delivered, RequestTimes
+from specfleet_serving.events import Delivered, RequestTimes
 from specfleet_serving.text import Assembler
 
 

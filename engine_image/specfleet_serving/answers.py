@@ -7,9 +7,9 @@ from typing import Any
 
 from specfleet_serving.active import Output
 from specfleet_serving.core import Tokenizer
+from specfleet_serving.draft_summary import DraftSummary
 from specfleet_serving.logprobs import LogprobWriter
 from specfleet_serving.openai import Common
-from specfleet_serving.outcome import Outcome
 
 
 @dataclass(slots=True)
@@ -25,7 +25,7 @@ class _Choice:
 class Answer:
     """One answer in the making, with a choice for each of ``request_ids``, which the core knows them by.
 
-    ``chat`` picks between the two shapes. ``outcome`` sums up the drafts, if the server tells them.
+    ``chat`` picks between the two shapes. ``drafts`` sums them up, if the server tells them.
     """
 
     def __init__(
@@ -35,7 +35,7 @@ class Answer:
         prompt: tuple[int, ...],
         chat: bool,
         tokenizer: Tokenizer,
-        outcome: Outcome | None,
+        drafts: DraftSummary | None,
     ) -> None:
         self._id = request_ids[0]
         self._model = request.model
@@ -44,7 +44,7 @@ class Answer:
         self._with_token_ids = request.return_token_ids
         self._created = int(time.time())
         self._completion_tokens = 0
-        self._outcome = outcome
+        self._drafts = drafts
         with_logprobs = request.wanted_logprobs is not None
         self._choices = {
             request_id: _Choice(index, LogprobWriter(tokenizer, chat) if with_logprobs else None)
@@ -92,8 +92,8 @@ class Answer:
 
     def _count(self, output: Output) -> None:
         self._completion_tokens += len(output.tokens)
-        if self._outcome:
-            self._outcome.count(output)
+        if self._drafts:
+            self._drafts.count(output)
 
     def _whole_choice(self, choice: _Choice) -> dict[str, Any]:
         text = "".join(output.text for output in choice.outputs)
@@ -114,7 +114,7 @@ class Answer:
         return {"index": choice.index, "logprobs": logprobs, "finish_reason": outputs[-1].finish}
 
     def _metrics(self) -> dict[str, Any]:
-        return {"metrics": {"speculative_decoding": self._outcome.summary()}} if self._outcome else {}
+        return {"metrics": {"speculative_decoding": self._drafts.figures()}} if self._drafts else {}
 
     @property
     def _stream_kind(self) -> str:

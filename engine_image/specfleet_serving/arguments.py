@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import get_args
 
-from specfleet_serving.outcome import Level
+from specfleet_serving.draft_summary import Level
 
 LARGEST_DEPTH = 16
 

@@ -14,8 +14,9 @@ from collections.abc import Callable, Sequence
 
 from specfleet_serving.active import Active, Output
 from specfleet_serving.core import Core, Request, Sampling, Step, Tokenizer
+from specfleet_serving.events import Delivered, Outcome
 from specfleet_serving.follower import ScheduleFollower
-from specfleet_serving.metrics import Delivered, Metrics, Outcome
+from specfleet_serving.metrics import Metrics
 from specfleet_serving.text import Assembler
 
 logger = logging.getLogger(__name__)

@@ -10,12 +10,12 @@ output token begins at 0.5 ms.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import get_args
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, ProcessCollector, generate_latest
 
 from specfleet_serving.core import Limits, Load, Step
+from specfleet_serving.events import Delivered, Outcome, RequestTimes
 from specfleet_serving.instruments import (
     ENGINE,
     FIRST_TOKEN_BOUNDS,
@@ -25,29 +25,6 @@ from specfleet_serving.instruments import (
     Instruments,
 )
 from specfleet_serving.schedule import Document, Reason
-
-Outcome = Literal["stop", "length", "abort", "error", "repetition"]
-
-
-@dataclass(frozen=True, slots=True)
-class Delivered:
-    """What one request got from one step, trimmed to its end. ``gap_seconds`` is None for a first token."""
-
-    tokens: int
-    drafted: int
-    accepted: int
-    gap_seconds: float | None
-
-
-@dataclass(frozen=True, slots=True)
-class RequestTimes:
-    """When a request passed its stages, in seconds of one monotonic clock; None: it never got there."""
-
-    arrived: float
-    admitted: float | None
-    first_token: float | None
-    last_token: float | None
-    tokens: int
 
 
 class Metrics:

@@ -9,12 +9,12 @@ from typing import Any
 from specfleet_serving import core
 from specfleet_serving.answers import Answer
 from specfleet_serving.arguments import Settings
+from specfleet_serving.draft_summary import DraftSummary
 from specfleet_serving.errors import Draining, InvalidRequest, QueueFull, UnknownModel
 from specfleet_serving.follower import ScheduleFollower
 from specfleet_serving.loop import StepLoop
 from specfleet_serving.metrics import Metrics
 from specfleet_serving.openai import ChatRequest, Common
-from specfleet_serving.outcome import Outcome
 from specfleet_serving.reading import (
     DEFAULT_COMPLETION_TOKENS,
     answer_limit,
@@ -125,8 +125,8 @@ class Service:
             for index in range(request.n)
         ]
         level = self.settings.answer_metrics
-        outcome = None if level == "none" else Outcome(self._limits.max_depth, request.n, level)
-        answer = Answer(request, [choice.id for choice in choices], prompt, chat, self._tokenizer, outcome)
+        drafts = None if level == "none" else DraftSummary(self._limits.max_depth, request.n, level)
+        answer = Answer(request, [choice.id for choice in choices], prompt, chat, self._tokenizer, drafts)
         return Reply(
             lambda: self.streams.open(choices, self.loop.submit, self.loop.cancel),
             answer,

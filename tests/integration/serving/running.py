@@ -15,8 +15,8 @@ import uvicorn
 
 from specfleet_serving.arguments import Settings
 from specfleet_serving.core import Core, Limits, Tokenizer
+from specfleet_serving.draft_summary import Level
 from specfleet_serving.metrics import Metrics
-from specfleet_serving.outcome import Level
 from specfleet_serving.server import build_app
 from specfleet_serving.service import Service
 from specfleet_simulated.core import UNSUPPORTED, SimulatedCore

@@ -8,7 +8,8 @@ from prometheus_client.metrics_core import Metric
 from prometheus_client.parser import text_string_to_metric_families
 
 from specfleet_serving.core import Limits, Load, Step
-from specfleet_serving.metrics import Delivered, Metrics, RequestTimes
+from specfleet_serving.events import Delivered, RequestTimes
+from specfleet_serving.metrics import Metrics
 from specfleet_serving.schedule import Document, Reason, Row
 
 CAPTURE = (Path(__file__).parent / "vllm-0.32-metrics-idle.txt").read_text()
@@ -102,6 +103,7 @@ def test_every_series_that_can_be_known_is_there_at_zero() -> None:
     assert reasons == set(Reason)
 
 
+@pytest.mark.fault("sglang#10672")
 def test_a_decode_step_is_counted_at_its_depth_with_what_users_got() -> None:
     metrics = Metrics("tiny", LIMITS)
     step = Step(depth=3, decoding=2, seconds=0.25, sequences=(), proposer_seconds=0.05, verify_seconds=0.2)
@@ -145,6 +147,7 @@ def test_a_step_that_only_reads_prompts_is_no_decode_step() -> None:
     assert value(metrics, "vllm:iteration_tokens_total_sum") == 41
 
 
+@pytest.mark.fault("sglang#12064")
 def test_a_finished_request_leaves_the_times_of_its_stages() -> None:
     metrics = Metrics("tiny", LIMITS)
 

@@ -12,7 +12,7 @@ Level = Literal["none", "summary", "detailed"]
 
 
 @dataclass(slots=True)
-class Outcome:
+class DraftSummary:
     """Drafts of one answer, step by step. ``choices``: vLLM tells nothing about more than one."""
 
     max_depth: int
@@ -27,7 +27,7 @@ class Outcome:
             self._drafted.append(output.drafted)
             self._accepted.append(output.accepted)
 
-    def summary(self) -> dict[str, Any] | None:
+    def figures(self) -> dict[str, Any] | None:
         """Give the figures so far. None: nothing can speculate here, or there are several choices."""
         if not self.max_depth or self.choices > 1:
             return None

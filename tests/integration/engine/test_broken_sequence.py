@@ -1,0 +1,58 @@
+"""A request for which the model has no usable numbers fails alone, and what it leaves behind harms nobody."""
+
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+from tests.integration.engine.checkpoints import save_random
+from tests.integration.engine.driving import a_core, greedy
+
+from specfleet_engine.core import EngineCore
+from specfleet_serving.core import Request
+
+POISON = 50
+PROMPT = (5, 9, 5, 9, 5)
+
+
+@pytest.fixture
+def poisoned(tmp_path: Path) -> Path:
+    """A checkpoint in which one token's embedding is no number."""
+    folder = save_random(tmp_path, layers=2)
+    weights = load_file(folder / "model.safetensors")
+    weights["model.embed_tokens.weight"][POISON] = torch.nan
+    save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
+    return folder
+
+
+def texts_of(core: EngineCore, requests: list[Request]) -> dict[str, list[int] | None]:
+    """Run to the end as the loop does; None stands for a request that failed."""
+    texts: dict[str, list[int] | None] = {request.id: [] for request in requests}
+    for request in requests:
+        core.add(request)
+    while step := core.step(3):
+        for sequence in step.sequences:
+            text = texts[sequence.request_id]
+            assert text is not None
+            text.extend(sequence.tokens)
+            if sequence.failed:
+                texts[sequence.request_id] = None
+            if sequence.failed or len(text) >= 30:
+                core.remove(sequence.request_id)
+    return texts
+
+
+@pytest.mark.fault("vllm#18783")
+def test_a_sequence_without_numbers_fails_alone_and_its_blocks_are_fit_for_others(poisoned: Path) -> None:
+    good = greedy("good", PROMPT, 30)
+    bad = [greedy(f"bad{number}", (*PROMPT * number, POISON, 7), 30) for number in range(1, 5)]
+    alone = texts_of(a_core(poisoned, kv_cache_mib=1), [good])
+
+    core = a_core(poisoned, kv_cache_mib=1)
+    together = texts_of(core, [bad[0], good, *bad[1:]])
+    # By now every block that had no numbers in it is free for this one.
+    afterwards = texts_of(core, [greedy(f"later{number}", PROMPT, 30) for number in range(8)])
+
+    assert together == alone | {request.id: None for request in bad}
+    assert all(text == alone["good"] for text in afterwards.values())
+    assert core.load().kv_usage == 0
