@@ -53,7 +53,7 @@ def test_sequences_of_different_depth_are_judged_by_their_own_lines() -> None:
 @pytest.mark.parametrize("sampling", [GREEDY, Sampling(50, logprobs=1)])
 def test_logits_that_are_no_numbers_fail_their_sequence_and_no_other(sampling: Sampling) -> None:
     logits = logits_for(1, 2, 3)
-    logits[1, 3] = torch.nan
+    logits[0, 3] = torch.nan
 
     broken, unharmed = verify(logits, (rows_with([1], sampling), rows_with([])))
 
