@@ -70,10 +70,11 @@ def _perform(given: argparse.Namespace, console: Console) -> dict[str, Any]:
             peer.server.rest()
             return peer
 
-        record["memory"] = {"idle": _idle_bytes()}
+        idle = _idle_bytes()
         ours: Engine = resting(Engine.start("ours", model, "bfloat16", [], FOLDER))
         record["start_seconds"] = ours.start_seconds
-        record["kernel"] = _kernel(FOLDER / "ours.log")
+        record["kernel"] = _logged(FOLDER / "ours.log", "kernel")
+        record["memory"] = {"idle": idle, "kv": int(_logged(FOLDER / "ours.log", "kv_mib")) << 20}
         flags = ["--method", "ngram", "--max-depth", str(MAX_DEPTH)]
         drafting: Engine = resting(Engine.start("drafting", model, "bfloat16", flags, FOLDER))
         # Drafts with the target itself: what is asked of it here is only to be there.
@@ -118,9 +119,12 @@ def _native_bfloat16() -> bool:
     return bool(re.search(r"\b(amx_bf16|avx512_bf16)\b", Path("/proc/cpuinfo").read_text(encoding="utf-8")))
 
 
-def _kernel(log: Path) -> str:
-    found = re.search(r"kernel=(\S+)", log.read_text(encoding="utf-8"))
-    return found[1] if found else "unknown"
+def _logged(log: Path, field: str) -> str:
+    """Give a field of the line that says what the engine loaded. Raises BenchError."""
+    found = re.search(rf" {field}=(\S+)", log.read_text(encoding="utf-8"))
+    if not found:
+        raise BenchError(f"{log} does not say {field}")
+    return found[1]
 
 
 def _idle_bytes() -> int:

@@ -99,10 +99,10 @@ def _off_over_never(one: Round) -> float:
     return ratio
 
 
-def _spare_mib(record: Record) -> float | None:
-    """An upper bound: nothing is taken off for the KV pool, of which only what was used is resident."""
+def _spare_mib(record: Record) -> float:
+    """Weights and KV as the files and the engine's log name them; both are resident from the start."""
     memory = record["memory"]
-    return float(memory["engine"] - memory["idle"] - record["weight_bytes"]) / MIB
+    return float(memory["engine"] - memory["idle"] - memory["kv"] - record["weight_bytes"]) / MIB
 
 
 def _rounds(record: Record, section: str) -> Sequence[Round]:
