@@ -121,7 +121,8 @@ def _moves_without_data(run: Run) -> int:
 def seconds_to_final_depth(run: Run, since: float, within: float) -> float:
     """Seconds from a change of load until the row of the largest batch got the depth that it kept.
 
-    0: it had it already, and the engines followed within a step. Probes do not count as changes.
+    0: it had it already, and the engines followed within a step. ``within``: what it kept was not close to
+    the oracle's, so the table was never put right. Probes do not count as changes.
     """
     rows = np.concatenate([trace.rows[int(since) : int(since + within)] for trace in run.traces])
     batch = int(np.nanmax(rows[:, 0]))
@@ -131,4 +132,11 @@ def seconds_to_final_depth(run: Run, since: float, within: float) -> float:
     ]
     depths = [(at, depth_for(table, batch)) for at, table in moves if at < since + within]
     last = max((at for (_, old), (at, new) in pairwise(depths) if new != old), default=-math.inf)
-    return max(0.0, last - since)
+    after = max(0.0, last - since)
+    return after if stays_close(worth_of(run).ratio[int(since + after) : int(since + within)]) else within
+
+
+def stays_close(ratio: np.ndarray) -> bool:
+    """Say whether depths were close to the oracle's in the mean of all seconds with load."""
+    busy = ratio[~np.isnan(ratio)]
+    return bool(len(busy)) and bool(busy.mean() >= CLOSE)

@@ -10,7 +10,7 @@ from dev.evaluation.figures import figures, missed
 from dev.evaluation.means import differences, log_ratios, mean_over_scenarios, of_policy, quantile
 from dev.evaluation.plan import plan
 from dev.evaluation.scenarios import SCENARIOS, TABLE_SCENARIOS
-from dev.evaluation.score import reversals, until_close
+from dev.evaluation.score import reversals, stays_close, until_close
 from dev.evaluation.seeds import DEVELOPMENT, HELD_OUT, read_seeds
 
 from specfleet.api.schedule import Row
@@ -108,6 +108,14 @@ def test_the_time_until_close_ends_with_the_first_window_that_is() -> None:
 
 def test_seconds_without_load_do_not_count_as_close() -> None:
     assert until_close(np.array([np.nan, np.nan, 0.5, 0.99, 0.99]), 2) == 5.0
+
+
+def test_a_table_that_is_kept_far_from_the_oracle_was_not_put_right() -> None:
+    nan = math.nan
+
+    assert stays_close(np.array([1.0, 0.9, nan, 0.96]))  # 2.86 / 3
+    assert not stays_close(np.array([0.94, nan, 0.94]))
+    assert not stays_close(np.array([nan, nan]))
 
 
 def test_a_fifth_more_latency_than_the_oracle_misses_the_target_and_says_by_how_much() -> None:
