@@ -196,26 +196,21 @@ def _object_path(kind: Kind, body: Object) -> str:
 
 def _parsed(text: bytes, what: str) -> Object:
     try:
-        answer = json.loads(text)
+        answer = json.loads(text, object_hook=_without_nulls)
     except ValueError as error:
         raise Unavailable(f"{what}: the answer is not JSON; is this a Kubernetes API server?") from error
     if not isinstance(answer, dict):
         raise Unavailable(f"{what}: the answer is not an object; is this a Kubernetes API server?")
-    body: Object = _without_nulls(answer)
-    return body
+    return answer
 
 
-def _without_nulls(value: Any) -> Any:
+def _without_nulls(members: Object) -> Object:
     """Leave out members that are null: to the API a null member and an absent one are the same.
 
     Go writes an empty list without omitempty as null, such as the conditions of a CRD's status in its first
     moments; a reader's ``get(name, default)`` must give its default for both.
     """
-    if isinstance(value, dict):
-        return {name: _without_nulls(member) for name, member in value.items() if member is not None}
-    if isinstance(value, list):
-        return [_without_nulls(item) for item in value]
-    return value
+    return {name: value for name, value in members.items() if value is not None}
 
 
 def _error(status: int, text: bytes) -> type[ClusterError]:
