@@ -33,18 +33,23 @@ class Arm:
     table: Table
 
 
+def pinned_arms(depths: Sequence[int]) -> list[Arm]:
+    """Give an arm of one depth for each."""
+    return [Arm(f"depth-{depth}", [{"depth": depth}]) for depth in depths]
+
+
 def settled_arms(
     depths: Sequence[int], phases: Sequence[Phase], settled: Mapping[str, Table]
 ) -> dict[str, Arm]:
     """Give, for each phase that has settled, the arm that stands for its schedule."""
-    flat = [Arm(f"depth-{depth}", [{"depth": depth}]) for depth in depths]
+    pinned = pinned_arms(depths)
     found: dict[str, Arm] = {}
     for phase in phases:
         if phase.name not in settled:
             continue
         table = settled[phase.name]
         used = _rows_used(table, phase.users)
-        alike = (arm for arm in (*flat, *found.values()) if _rows_used(arm.table, phase.users) == used)
+        alike = (arm for arm in (*pinned, *found.values()) if _rows_used(arm.table, phase.users) == used)
         found[phase.name] = next(alike, Arm(f"settled-{phase.name}", table))
     return found
 
@@ -74,12 +79,12 @@ class Replay:
         for phase in self._plan.phases:
             groups.setdefault((phase.text, phase.users), []).append(phase)
         depths = self._plan.depths
-        pinned = {f"depth-{depth}": Arm(f"depth-{depth}", [{"depth": depth}]) for depth in depths}
+        pinned = pinned_arms(depths)
         try:
             for phases in groups.values():
                 stand_ins = settled_arms(depths, phases, settled)
                 self.settled_arms |= {name: arm.name for name, arm in stand_ins.items()}
-                arms = list((pinned | {arm.name: arm for arm in stand_ins.values()}).values())
+                arms = list({arm.name: arm for arm in (*pinned, *stand_ins.values())}.values())
                 for number in range(self._plan.rounds):
                     # There and back, back and there: a machine that slows down must favour no arm, in
                     # neither half of the rounds.
