@@ -13,6 +13,7 @@ from dev.evaluation.canaries import judged
 from dev.evaluation.plan import Cell, digest
 from dev.evaluation.scenarios import CANARIES, OVERLOAD_AT, STEP_OVERLOAD
 from dev.evaluation.score import score, seconds_to_final_depth
+from dev.evaluation.worth import worth_of
 
 from specfleet.simulator.policies import POLICIES
 from specfleet.simulator.run import simulate
@@ -26,11 +27,12 @@ def run_cell(cell: Cell) -> Result:
     """Run one cell and score it."""
     began = time.monotonic()
     run = simulate(cell.made(), POLICIES[cell.policy](cell.made()), cell.seed)
-    figures = score(run)
+    worth = worth_of(run)
+    figures = score(run, worth)
     if cell.scenario in _CANARIES:
         figures["canary"] = judged(run)
     if cell.scenario == STEP_OVERLOAD.name and run.scenario.seconds >= OVERLOAD_AT + OVERLOAD_SECONDS:
-        figures["disable"] = seconds_to_final_depth(run, OVERLOAD_AT, OVERLOAD_SECONDS)
+        figures["disable"] = seconds_to_final_depth(run, worth, OVERLOAD_AT, OVERLOAD_SECONDS)
     return {**asdict(cell), **figures, "wallSeconds": round(time.monotonic() - began, 2)}
 
 

@@ -1,7 +1,7 @@
 """Means over scenarios and seeds with their standard errors. Pure."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean, variance
 from typing import Any
@@ -43,23 +43,23 @@ def of_policy(results: Sequence[Result], policy: str, key: str) -> dict[str, lis
 
 def log_ratios(results: Sequence[Result], policy: str, other: str, key: str) -> dict[str, list[float]]:
     """Give ln(policy / other) of a figure by scenario, paired by seed."""
-    theirs = {(one["scenario"], one["seed"]): float(one[key]) for one in results if one["policy"] == other}
-    found: dict[str, list[float]] = {}
-    for one in results:
-        place = one["scenario"], one["seed"]
-        if one["policy"] == policy and place in theirs:
-            found.setdefault(one["scenario"], []).append(math.log(float(one[key]) / theirs[place]))
-    return found
+    return _paired(results, policy, other, key, lambda ours, theirs: math.log(ours / theirs))
 
 
 def differences(results: Sequence[Result], policy: str, other: str, key: str) -> dict[str, list[float]]:
     """Give policy less other of a figure by scenario, paired by seed."""
+    return _paired(results, policy, other, key, lambda ours, theirs: ours - theirs)
+
+
+def _paired(
+    results: Sequence[Result], policy: str, other: str, key: str, compare: Callable[[float, float], float]
+) -> dict[str, list[float]]:
     theirs = {(one["scenario"], one["seed"]): float(one[key]) for one in results if one["policy"] == other}
     found: dict[str, list[float]] = {}
     for one in results:
         place = one["scenario"], one["seed"]
         if one["policy"] == policy and place in theirs:
-            found.setdefault(one["scenario"], []).append(float(one[key]) - theirs[place])
+            found.setdefault(one["scenario"], []).append(compare(float(one[key]), theirs[place]))
     return found
 
 

@@ -9,7 +9,7 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
-from dev.evaluation.worth import worth_of
+from dev.evaluation.worth import Worth
 
 from specfleet.api.schedule import Table, depth_for
 from specfleet.simulator.acceptance import COLLAPSE_FROM, COLLAPSE_SECONDS
@@ -22,11 +22,10 @@ CLOSE = 0.95  # of the oracle's J
 REACTION_WINDOW, RECOVERY_WINDOW = 10, 60  # seconds
 
 
-def score(run: Run) -> dict[str, Any]:
+def score(run: Run, worth: Worth) -> dict[str, Any]:
     """Give all figures of a run. Times in seconds; None: does not apply."""
     latency = latencies(run)
     early = run.requests.arrival < FIRST_HOURS
-    worth = worth_of(run)
     return {
         "requests": len(latency),
         "unfinished": int(np.isnan(run.requests.finished).sum()),
@@ -118,7 +117,7 @@ def _moves_without_data(run: Run) -> int:
     )
 
 
-def seconds_to_final_depth(run: Run, since: float, within: float) -> float:
+def seconds_to_final_depth(run: Run, worth: Worth, since: float, within: float) -> float:
     """Seconds from a change of load until the row of the largest batch got the depth that it kept.
 
     0: it had it already, and the engines followed within a step. ``within``: what it kept was not close to
@@ -133,7 +132,7 @@ def seconds_to_final_depth(run: Run, since: float, within: float) -> float:
     depths = [(at, depth_for(table, batch)) for at, table in moves if at < since + within]
     last = max((at for (_, old), (at, new) in pairwise(depths) if new != old), default=-math.inf)
     after = max(0.0, last - since)
-    return after if stays_close(worth_of(run).ratio[int(since + after) : int(since + within)]) else within
+    return after if stays_close(worth.ratio[int(since + after) : int(since + within)]) else within
 
 
 def stays_close(ratio: np.ndarray) -> bool:
