@@ -15,11 +15,12 @@ from typing import Any
 
 from dev.bench.arms import Engine, Generator, Peer, start_vllm
 from dev.bench.errors import BenchError, PeerMissing
-from dev.bench.figures import figures, missed
+from dev.bench.figures import figures
 from dev.bench.report import draw, print_table, write_report
 from dev.bench.rounds import MAX_DEPTH, SECTIONS, Arms, run_section
 from dev.bench.servers import resident_bytes
 from dev.bench.vllm_cpu import provide_vllm
+from dev.figures import missed
 from rich.console import Console
 
 REPOSITORY = Path(__file__).parents[2]

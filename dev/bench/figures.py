@@ -4,16 +4,17 @@ A ratio is taken within a round, whose slices lie seconds apart, and the figure 
 Targets: issue "the built-in engine", section Speed.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from statistics import median
 from typing import Any
 
-__all__ = ["figures", "missed"]
+from dev.figures import STRETCH, figure
+
+__all__ = ["figures"]
 
 Record = Mapping[str, Any]
 Round = Mapping[str, Any]
 
-MUST, STRETCH = "must", "stretch"
 STRETCH_AGAINST_PEERS = {1: 1.2, 4: 1.2, 16: 1.1}
 MIB = 1 << 20
 
@@ -23,14 +24,9 @@ def figures(record: Record) -> list[dict[str, Any]]:
     return [
         *_against_peers(record),
         *_against_itself(record),
-        _figure("start to ready", record["start_seconds"], "s", at_most=10.0),
-        _figure("resident memory above weights, KV and torch", _spare_mib(record), "MiB", at_most=600.0),
+        figure("start to ready", record["start_seconds"], "s", at_most=10.0),
+        figure("resident memory above weights, KV and torch", _spare_mib(record), "MiB", at_most=600.0),
     ]
-
-
-def missed(found: Iterable[Mapping[str, Any]], kind: str) -> list[str]:
-    """Name the figures of a kind that were not met."""
-    return [figure["name"] for figure in found if figure["kind"] == kind and not figure["met"]]
 
 
 def _against_peers(record: Record) -> list[dict[str, Any]]:
@@ -44,8 +40,8 @@ def _against_peers(record: Record) -> list[dict[str, Any]]:
         known = {peer: ratio for peer, ratio in ratios.items() if ratio is not None}
         peer = min(known, key=lambda name: known[name], default="no peer")
         name = f"tok/s of the faster peer's, {users} at once ({peer})"
-        found.append(_figure(name, known.get(peer), "ratio", at_least=1.0))
-        found.append(_figure(name, known.get(peer), "ratio", at_least=stretch, kind=STRETCH))
+        found.append(figure(name, known.get(peer), "ratio", at_least=1.0))
+        found.append(figure(name, known.get(peer), "ratio", at_least=stretch, kind=STRETCH))
     return found
 
 
@@ -55,10 +51,10 @@ def _against_itself(record: Record) -> list[dict[str, Any]]:
     of_limit = _median(single, lambda one: weights / one["bytes_per_second"] / one["ours"]["step_seconds"])
     above = _median(crowd, lambda one: 1.0 / one["ours"]["busy_share"] - 1.0)
     return [
-        _figure(
+        figure(
             "bare step of one user, of what the memory allows", of_limit, "ratio", at_least=0.6, kind=STRETCH
         ),
-        _figure(
+        figure(
             "time per token with n-gram drafts, repetitive text",
             _median(_rounds(record, "ngram-gain"), _deep_over_plain("seconds")),
             "ratio",
@@ -68,13 +64,13 @@ def _against_itself(record: Record) -> list[dict[str, Any]]:
         _verification(record, 8, 2, at_most=2.0),
         *_soft_off(record, "ngram", "n-gram", at_most=2.0),
         *_soft_off(record, "model", "a draft model", at_most=5.0),
-        _figure("server and scheduler above the steps, 16 at once", _percent(above), "%", at_most=10.0),
+        figure("server and scheduler above the steps, 16 at once", _percent(above), "%", at_most=10.0),
     ]
 
 
 def _soft_off(record: Record, proposer: str, name: str, at_most: float) -> list[dict[str, Any]]:
     return [
-        _figure(
+        figure(
             f"soft-off tax of {name}, {users} at once",
             _percent(_median(_rounds(record, f"soft-off-{proposer}-{users}"), _off_over_never)),
             "%",
@@ -87,7 +83,7 @@ def _soft_off(record: Record, proposer: str, name: str, at_most: float) -> list[
 def _verification(record: Record, batch: int, depth: int, at_most: float) -> dict[str, Any]:
     ratio = _median(_rounds(record, f"verification-{batch}"), _deep_over_plain("step_seconds"))
     name = f"step with {depth} drafts over one without, batch {batch}"
-    return _figure(name, ratio, "ratio", at_most=at_most, kind=STRETCH)
+    return figure(name, ratio, "ratio", at_most=at_most, kind=STRETCH)
 
 
 def _deep_over_plain(key: str) -> Callable[[Round], float]:
@@ -115,20 +111,3 @@ def _median(rounds: Sequence[Round], ratio: Callable[[Round], float]) -> float |
 
 def _percent(share: float | None) -> float | None:
     return None if share is None else 100.0 * share
-
-
-def _figure(
-    name: str,
-    value: float | None,
-    unit: str,
-    *,
-    at_least: float | None = None,
-    at_most: float | None = None,
-    kind: str = MUST,
-) -> dict[str, Any]:
-    """A value that could not be computed is a figure that is not met."""
-    bound = at_least if at_least is not None else at_most
-    assert bound is not None
-    met = value is not None and (value >= bound if at_least is not None else value <= bound)
-    target = f"{'>=' if at_least is not None else '<='} {bound:g}"
-    return {"name": name, "value": value, "unit": unit, "target": target, "met": met, "kind": kind}

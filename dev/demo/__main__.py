@@ -11,12 +11,13 @@ from pathlib import Path
 from typing import Any
 
 from dev.demo.errors import DemoError
-from dev.demo.figures import figures, missed
+from dev.demo.figures import figures
 from dev.demo.installation import REPOSITORY
 from dev.demo.picture import draw
 from dev.demo.plan import PLANS, Plan
 from dev.demo.report import print_verdict, write_report
 from dev.demo.run import perform
+from dev.figures import missed
 from rich.console import Console
 
 WIDTH = 120

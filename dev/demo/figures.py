@@ -3,12 +3,13 @@
 A record is what `report.json` holds beside the figures, so that anyone can compute them again.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from statistics import median
 from typing import Any
 
 from dev.demo.counters import Window, difference, rolling
+from dev.figures import figure
 
 Record = Mapping[str, Any]
 
@@ -25,17 +26,17 @@ def figures(record: Record) -> list[dict[str, Any]]:
     first = best_window(record, FIRST)
     back = seconds_until_back(record)
     found = [
-        _figure("mean depth, repetitive text", first.mean_depth if first else None, "tokens", at_least=DEEP),
-        _figure(
+        figure("mean depth, repetitive text", first.mean_depth if first else None, "tokens", at_least=DEEP),
+        figure(
             "time per output token, repetitive text, of speculation off",
             _of_off(record, FIRST, first) if first else None,
             "ratio",
             at_most=TOKEN_TIME_RATIO,
         ),
-        _figure("back at both in the last phase", back, "s", at_most=BACK_SECONDS),
+        figure("back at both in the last phase", back, "s", at_most=BACK_SECONDS),
     ]
     found.extend(
-        _figure(
+        figure(
             f"settled schedule of best pinned depth, phase {phase['name']}",
             settled_of_best(record, phase["name"]),
             "ratio",
@@ -45,33 +46,12 @@ def figures(record: Record) -> list[dict[str, Any]]:
     )
     return [
         *found,
-        _figure("failed requests", float(len(failed(record))), "requests", at_most=0),
-        _figure("texts that differ from speculation off", differing_texts(record), "requests", at_most=0),
-        _figure("pushes beside probes while the load ran", pushes(record), "per hour", at_most=PUSHES),
+        figure("failed requests", float(len(failed(record))), "requests", at_most=0),
+        figure("texts that differ from speculation off", differing_texts(record), "requests", at_most=0),
+        figure("pushes beside probes while the load ran", pushes(record), "per hour", at_most=PUSHES),
         *_outage_figures(record),
-        _figure("restarts", float(restarts(record)), "containers", at_most=0),
+        figure("restarts", float(restarts(record)), "containers", at_most=0),
     ]
-
-
-def missed(found: Iterable[Mapping[str, Any]]) -> list[str]:
-    """Name the figures that had to be met and were not."""
-    return [figure["name"] for figure in found if figure["kind"] == "must" and not figure["met"]]
-
-
-def _figure(
-    name: str,
-    value: float | None,
-    unit: str,
-    *,
-    at_least: float | None = None,
-    at_most: float | None = None,
-) -> dict[str, Any]:
-    """A value that could not be computed is a figure that is not met."""
-    bound = at_least if at_least is not None else at_most
-    assert bound is not None
-    met = value is not None and (value >= bound if at_least is not None else value <= bound)
-    target = f"{'>=' if at_least is not None else '<='} {bound:g}"
-    return {"name": name, "value": value, "unit": unit, "target": target, "met": met, "kind": "must"}
 
 
 def samples_of(record: Record, stage: str) -> list[Mapping[str, Any]]:
@@ -257,11 +237,9 @@ def _outage_figures(record: Record) -> list[dict[str, Any]]:
         if request["error"] is None and request["ended"] and cut["gone"] <= request["ended"] <= cut["ended"]
     ]
     return [
-        _figure("schedule changes while Prometheus was cut off", _changes(in_force), "changes", at_most=0),
-        _figure(
-            "status says that and why metrics are missing", float(bool(reasons)), "yes or no", at_least=1
-        ),
-        _figure("requests served while Prometheus was cut off", float(len(served)), "requests", at_least=1),
+        figure("schedule changes while Prometheus was cut off", _changes(in_force), "changes", at_most=0),
+        figure("status says that and why metrics are missing", float(bool(reasons)), "yes or no", at_least=1),
+        figure("requests served while Prometheus was cut off", float(len(served)), "requests", at_least=1),
     ]
 
 

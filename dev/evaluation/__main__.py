@@ -15,12 +15,13 @@ from typing import Any
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 from dev.evaluation.cells import Result, run_all
-from dev.evaluation.figures import figures, missed, of_published_sets
+from dev.evaluation.figures import figures, of_published_sets
 from dev.evaluation.pictures import draw_day, draw_disable, draw_regret
 from dev.evaluation.plan import REPOSITORY, digest, plan
 from dev.evaluation.report import show, write
 from dev.evaluation.scenarios import SCENARIOS
 from dev.evaluation.seeds import HELD_OUT, read_seeds
+from dev.figures import missed
 from rich.console import Console
 
 from specfleet.simulator.policies import POLICIES

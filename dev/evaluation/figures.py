@@ -7,7 +7,7 @@ error would prove it. A figure that could not be computed is not met.
 
 import json
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -63,11 +63,6 @@ def of_published_sets() -> list[Figure]:
     found, _ = published.grids(json.loads(PUBLISHED.read_text(encoding="utf-8")))
     judged = published.figures([one for grid in found for one in published.predictions(grid)])
     return [{**one, "name": f"published sets: {one['name']}"} for one in judged]
-
-
-def missed(found: Iterable[Figure]) -> list[str]:
-    """Name the figures that had to be met and were not."""
-    return [one["name"] for one in found if one["kind"] == "must" and not one["met"]]
 
 
 def _against_oracle(table: Sequence[Result]) -> list[Figure]:

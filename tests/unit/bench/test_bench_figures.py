@@ -3,8 +3,9 @@
 from typing import Any
 
 import pytest
-from dev.bench.figures import figures, missed
+from dev.bench.figures import figures
 from dev.bench.vllm_cpu import requirements
+from dev.figures import missed
 
 
 def a_record(**changes: Any) -> dict[str, Any]:

@@ -3,7 +3,8 @@
 from typing import Any
 
 import pytest
-from dev.demo.figures import figures, missed
+from dev.demo.figures import figures
+from dev.figures import missed
 from records import a_record, pod, request, sample
 
 

@@ -6,12 +6,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from dev.evaluation.figures import figures, missed
+from dev.evaluation.figures import figures
 from dev.evaluation.means import differences, log_ratios, mean_over_scenarios, of_policy, quantile
 from dev.evaluation.plan import plan
 from dev.evaluation.scenarios import SCENARIOS, TABLE_SCENARIOS
 from dev.evaluation.score import reversals, stays_close, until_close
 from dev.evaluation.seeds import DEVELOPMENT, HELD_OUT, read_seeds
+from dev.figures import missed
 
 from specfleet.api.schedule import Row
 from specfleet.simulator.policies import POLICIES
