@@ -25,25 +25,31 @@ class Instruments:
     """Makes metrics of one engine in one registry, each with its series there at 0."""
 
     def __init__(self, registry: CollectorRegistry, model_name: str) -> None:
-        self._registry = registry
+        self.registry = registry
         self.labels = {"model_name": model_name, "engine": ENGINE}
 
     def counter(self, name: str, text: str) -> Counter:
         """Make a counter under vLLM's prefix and labels; ``_total`` is added to its name."""
-        return Counter(f"vllm:{name}", text, list(self.labels), registry=self._registry).labels(**self.labels)
+        return Counter(f"vllm:{name}", text, list(self.labels), registry=self.registry).labels(**self.labels)
 
     def gauge(self, name: str, text: str) -> Gauge:
         """Make a gauge under vLLM's prefix and labels."""
-        return Gauge(f"vllm:{name}", text, list(self.labels), registry=self._registry).labels(**self.labels)
+        return Gauge(f"vllm:{name}", text, list(self.labels), registry=self.registry).labels(**self.labels)
 
     def histogram(self, name: str, text: str, buckets: Sequence[float] = REQUEST_BOUNDS) -> Histogram:
         """Make a histogram under vLLM's prefix and labels."""
         histogram = Histogram(
-            f"vllm:{name}", text, list(self.labels), buckets=buckets, registry=self._registry
+            f"vllm:{name}", text, list(self.labels), buckets=buckets, registry=self.registry
         )
         return histogram.labels(**self.labels)
 
     def per(self, label: str, count: int, name: str, text: str) -> list[Counter]:
         """Make a counter of specfleet's own with one series for each of 0..count-1."""
-        counter = Counter(name, text, [label], registry=self._registry)
+        counter = Counter(name, text, [label], registry=self.registry)
         return [counter.labels(str(index)) for index in range(count)]
+
+
+def total(counter: Counter) -> int:
+    """Read a counter of whole numbers."""
+    samples = next(iter(counter.collect())).samples
+    return int(sum(sample.value for sample in samples if sample.name.endswith("_total")))

@@ -216,7 +216,7 @@ class StepLoop:
             if active is None or not sequence.tokens:
                 continue
             if active.first_token is None:
-                self._metrics.count_first_token(now - active.arrived)
+                self._metrics.requests.count_first_token(now - active.arrived)
             got, output = active.take(sequence, now)
             delivered.append(got)
             outputs.append(output)
@@ -235,7 +235,7 @@ class StepLoop:
         del self._active[active.request.id]
         if active.admitted is None:
             self._unqueue()
-        self._metrics.count_finished(outcome, active.times(), time.monotonic())
+        self._metrics.requests.count_finished(outcome, active.times(), time.monotonic())
 
     def _unqueue(self) -> None:
         with self._changed:

@@ -1,29 +1,19 @@
 """Every metric an engine exposes, under vLLM's names and meanings, and specfleet's own.
 
-One `Metrics` per process, with its own registry. All series that can be known are there at 0 from the start:
-an absent counter is "no data" to the operator. Source: design/contracts.md, "Metrics that an engine must
-expose".
-
-Two counts differ from vLLM on purpose. A step that passes the end of its request counts as a draft of the
-part that the user got, so that accepted tokens never exceed generated ones; and the histogram of time per
-output token begins at 0.5 ms.
+One `Metrics` per process, with its own registry; `requests` and `drafts` are parts of it. All series that can
+be known are there at 0 from the start: an absent counter is "no data" to the operator. Source:
+design/contracts.md, "Metrics that an engine must expose".
 """
 
 from collections.abc import Sequence
-from typing import get_args
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, ProcessCollector, generate_latest
 
 from specfleet_serving.core import Limits, Load, Step
-from specfleet_serving.events import Delivered, Outcome, RequestTimes
-from specfleet_serving.instruments import (
-    ENGINE,
-    FIRST_TOKEN_BOUNDS,
-    ITERATION_BOUNDS,
-    PER_OUTPUT_TOKEN_BOUNDS,
-    TOKEN_BOUNDS,
-    Instruments,
-)
+from specfleet_serving.draft_metrics import DraftMetrics
+from specfleet_serving.events import Delivered
+from specfleet_serving.instruments import ENGINE, ITERATION_BOUNDS, Instruments, total
+from specfleet_serving.request_metrics import RequestMetrics
 from specfleet_serving.schedule import Document, Reason
 
 
@@ -35,8 +25,9 @@ class Metrics:
         self._make = Instruments(self.registry, model_name)
         ProcessCollector(registry=self.registry)
         self._declare_load(limits)
-        self._declare_tokens(limits.max_depth)
-        self._declare_requests()
+        self._declare_tokens()
+        self.requests = RequestMetrics(self._make)
+        self.drafts = DraftMetrics(self._make, limits.max_depth)
         self._declare_steps(limits.max_depth)
         self._version = Gauge(
             "specfleet_schedule_version",
@@ -87,8 +78,8 @@ class Metrics:
         self._iteration.observe(step.prompt_tokens + generated)
         for sequence in delivered:
             if sequence.gap_seconds is not None:
-                self._gap.observe(sequence.gap_seconds)
-            self._count_draft(sequence)
+                self.requests.count_gap(sequence.gap_seconds)
+            self.drafts.count(sequence)
         if step.decoding:
             self._steps[step.depth].inc()
             self._step_seconds[step.depth].inc(step.seconds)
@@ -96,45 +87,9 @@ class Metrics:
             self._proposer_seconds.inc(step.proposer_seconds)
             self._verify_seconds.inc(step.verify_seconds)
 
-    def count_first_token(self, seconds: float) -> None:
-        """Observe the time from arrival to a request's first token."""
-        self._first_token.observe(seconds)
-
-    def count_finished(self, outcome: Outcome, times: RequestTimes, now: float) -> None:
-        """Count a request that left, for whatever reason, with the times of its stages."""
-        self._finished[outcome].inc()
-        self._e2e.observe(now - times.arrived)
-        if times.admitted is None:
-            return
-        self._queue_time.observe(times.admitted - times.arrived)
-        if times.first_token is None or times.last_token is None:
-            return
-        decode = times.last_token - times.first_token
-        self._prefill_time.observe(times.first_token - times.admitted)
-        self._decode_time.observe(decode)
-        self._per_output_token.observe(decode / (times.tokens - 1) if times.tokens > 1 else 0.0)
-
     def speculation(self) -> dict[str, int | list[int]]:
         """Give the speculation counters for ``GET /v1/speculation``."""
-        return {
-            "drafts": _value(self._drafts),
-            "draftTokens": _value(self._draft_tokens),
-            "acceptedTokens": _value(self._accepted),
-            "acceptedTokensPerPosition": [_value(counter) for counter in self._accepted_at],
-            "draftsPerPosition": [_value(counter) for counter in self._drafted_at],
-            "stepsPerDepth": [_value(counter) for counter in self._steps],
-        }
-
-    def _count_draft(self, sequence: Delivered) -> None:
-        if not sequence.drafted:
-            return
-        self._drafts.inc()
-        self._draft_tokens.inc(sequence.drafted)
-        self._accepted.inc(sequence.accepted)
-        for position in range(sequence.drafted):
-            self._drafted_at[position].inc()
-        for position in range(sequence.accepted):
-            self._accepted_at[position].inc()
+        return {**self.drafts.counts(), "stepsPerDepth": [total(counter) for counter in self._steps]}
 
     def _declare_load(self, limits: Limits) -> None:
         self._running = self._make.gauge(
@@ -165,25 +120,7 @@ class Metrics:
         )
         self._queue_full = refused.labels(self._make.labels["model_name"], "max_num_queued_reqs")
 
-    def _declare_tokens(self, max_depth: int) -> None:
-        self._drafts = self._make.counter("spec_decode_num_drafts", "Number of spec decoding drafts.")
-        self._draft_tokens = self._make.counter("spec_decode_num_draft_tokens", "Number of draft tokens.")
-        self._accepted = self._make.counter("spec_decode_num_accepted_tokens", "Number of accepted tokens.")
-        per_position = Counter(
-            "vllm:spec_decode_num_accepted_tokens_per_pos",
-            "Accepted tokens per draft position.",
-            [*self._make.labels, "position"],
-            registry=self.registry,
-        )
-        self._accepted_at = [
-            per_position.labels(**self._make.labels, position=str(position)) for position in range(max_depth)
-        ]
-        self._drafted_at = self._make.per(
-            "position",
-            max_depth,
-            "specfleet_draft_positions",
-            "Drafts that proposed a token at the position.",
-        )
+    def _declare_tokens(self) -> None:
         self._preemptions = self._make.counter(
             "num_preemptions", "Cumulative number of preemption from the engine."
         )
@@ -194,44 +131,6 @@ class Metrics:
         self._generated = self._make.counter("generation_tokens", "Number of generation tokens processed.")
         self._iteration = self._make.histogram(
             "iteration_tokens_total", "Histogram of number of tokens per engine_step.", ITERATION_BOUNDS
-        )
-
-    def _declare_requests(self) -> None:
-        finished = Counter(
-            "vllm:request_success",
-            "Count of successfully processed requests.",
-            [*self._make.labels, "finished_reason"],
-            registry=self.registry,
-        )
-        self._finished = {
-            outcome: finished.labels(**self._make.labels, finished_reason=outcome)
-            for outcome in get_args(Outcome)
-        }
-        self._first_token = self._make.histogram(
-            "time_to_first_token_seconds", "Histogram of time to first token in seconds.", FIRST_TOKEN_BOUNDS
-        )
-        self._gap = self._make.histogram(
-            "inter_token_latency_seconds",
-            "Histogram of inter-token latency in seconds: one observation per output event of a request, "
-            "which may carry several tokens.",
-            TOKEN_BOUNDS,
-        )
-        self._per_output_token = self._make.histogram(
-            "request_time_per_output_token_seconds",
-            "Histogram of time_per_output_token_seconds per request.",
-            PER_OUTPUT_TOKEN_BOUNDS,
-        )
-        self._e2e = self._make.histogram(
-            "e2e_request_latency_seconds", "Histogram of e2e request latency in seconds."
-        )
-        self._queue_time = self._make.histogram(
-            "request_queue_time_seconds", "Histogram of time spent in WAITING phase for request."
-        )
-        self._prefill_time = self._make.histogram(
-            "request_prefill_time_seconds", "Histogram of time spent in PREFILL phase for request."
-        )
-        self._decode_time = self._make.histogram(
-            "request_decode_time_seconds", "Histogram of time spent in DECODE phase for request."
         )
 
     def _declare_steps(self, max_depth: int) -> None:
@@ -251,11 +150,3 @@ class Metrics:
         self._verify_seconds = Counter(
             "specfleet_verify_seconds", "Time of decode steps spent verifying.", registry=self.registry
         )
-
-
-def _value(counter: Counter) -> int:
-    return int(
-        sum(
-            sample.value for sample in next(iter(counter.collect())).samples if sample.name.endswith("_total")
-        )
-    )

@@ -151,7 +151,7 @@ def test_a_step_that_only_reads_prompts_is_no_decode_step() -> None:
 def test_a_finished_request_leaves_the_times_of_its_stages() -> None:
     metrics = Metrics("tiny", LIMITS)
 
-    metrics.count_finished("length", RequestTimes(10.0, 11.0, 13.0, 15.0, tokens=5), now=15.5)
+    metrics.requests.count_finished("length", RequestTimes(10.0, 11.0, 13.0, 15.0, tokens=5), now=15.5)
 
     assert value(metrics, "vllm:request_success_total", finished_reason="length") == 1
     assert value(metrics, "vllm:e2e_request_latency_seconds_sum") == 5.5
@@ -165,7 +165,7 @@ def test_a_finished_request_leaves_the_times_of_its_stages() -> None:
 def test_a_request_that_left_the_queue_by_abort_has_no_later_stages() -> None:
     metrics = Metrics("tiny", LIMITS)
 
-    metrics.count_finished("abort", RequestTimes(10.0, None, None, None, tokens=0), now=12.0)
+    metrics.requests.count_finished("abort", RequestTimes(10.0, None, None, None, tokens=0), now=12.0)
 
     assert value(metrics, "vllm:request_success_total", finished_reason="abort") == 1
     assert value(metrics, "vllm:request_queue_time_seconds_count") == 0
