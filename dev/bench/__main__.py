@@ -99,9 +99,13 @@ def _perform(given: argparse.Namespace, console: Console) -> dict[str, Any]:
 
 
 def _measure(section: str, arms: Arms, rounds: list[dict[str, Any]], console: Console) -> None:
+    """Add the rounds of a section. One that breaks costs its figures, not those of the others."""
     began = time.monotonic()
-    for one in run_section(section, arms):
-        rounds.append(one)
+    try:
+        for one in run_section(section, arms):
+            rounds.append(one)
+    except BenchError as error:
+        console.print(f"bench-engine: {section}: {error}", style="red", markup=False)
     console.print(f"bench-engine: {section} took {time.monotonic() - began:.0f} s")
 
 

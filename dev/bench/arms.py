@@ -5,11 +5,10 @@ import sys
 import time
 import urllib.request
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from dev.bench.client import Slice, counters, drive
+from dev.bench.client import Slice, Watch, counters, drive
 from dev.bench.errors import BenchError
 from dev.bench.servers import Server, free_port
 from dev.bench.vllm_cpu import Vllm
@@ -19,10 +18,7 @@ __all__ = ["Engine", "Generator", "Peer", "start_vllm"]
 _START_SECONDS = 60.0
 # vLLM compiles at its first start.
 _VLLM_START_SECONDS = 400.0
-# Between these shares of a slice everybody decodes: prompts are read before, the first leave after.
-_BUSY_FROM, _BUSY_TO = 0.35, 0.9
-# Rarely: writing the metrics takes the engine's own time.
-_POLL_SECONDS = 0.3
+_POLL_SECONDS = 0.1
 
 
 class Peer:
@@ -128,26 +124,13 @@ class Engine(Peer):
     def measure_steps(self, prompts: Sequence[str], tokens: int) -> dict[str, float]:
         """Measure, and add what the engine says of its steps while everybody decoded.
 
-        ``step_seconds`` is the mean time of a step; ``busy_share`` the part of the time that steps took.
+        ``step_seconds`` is the mean time of a step; ``target_share`` the part of the time that the target's
+        forward pass and its verdicts took.
         """
-        before = time.monotonic()
-        samples = []
-        with self.server.working(), ThreadPoolExecutor(1) as users:
-            answer = users.submit(self._answer, prompts, tokens)
-            while not answer.done():
-                samples.append((time.monotonic(), counters(self.server.port)))
-                time.sleep(_POLL_SECONDS)
-            done = answer.result()
-        inside = [one for one in samples if _BUSY_FROM <= (one[0] - before) / done.seconds <= _BUSY_TO]
-        (began, first), (ended, last) = inside[0], inside[-1]
-        busy = last.seconds[self._depth] - first.seconds.get(self._depth, 0.0)
-        return {
-            "tokens": done.tokens,
-            "seconds": done.seconds,
-            "rate": done.rate,
-            "step_seconds": last.step_seconds_since(first, self._depth),
-            "busy_share": busy / (ended - began),
-        }
+        watch = Watch(lambda: counters(self.server.port, self._depth), len(prompts))
+        with self.server.working():
+            done = drive(self.server.port, self._model.name, prompts, tokens, watch)
+        return {"tokens": done.tokens, "seconds": done.seconds, "rate": done.rate, **watch.steps()}
 
     def _wait_for_version(self) -> None:
         url = f"http://127.0.0.1:{self.server.port}/metrics"

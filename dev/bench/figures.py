@@ -49,7 +49,7 @@ def _against_itself(record: Record) -> list[dict[str, Any]]:
     single, crowd = _rounds(record, "throughput-1"), _rounds(record, "throughput-16")
     weights = record["weight_bytes"]
     of_limit = _median(single, lambda one: weights / one["bytes_per_second"] / one["ours"]["step_seconds"])
-    above = _median(crowd, lambda one: 1.0 / one["ours"]["busy_share"] - 1.0)
+    above = _median(crowd, lambda one: 1.0 / one["ours"]["target_share"] - 1.0)
     return [
         figure(
             "bare step of one user, of what the memory allows", of_limit, "ratio", at_least=0.6, kind=STRETCH

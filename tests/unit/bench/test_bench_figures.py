@@ -12,7 +12,7 @@ def a_record(**changes: Any) -> dict[str, Any]:
     """A run in which every figure is met, with numbers that are easy to divide."""
     rounds: list[dict[str, Any]] = []
     for users in (1, 4, 16):
-        ours = {"rate": 130.0, "step_seconds": 0.02, "busy_share": 0.95}
+        ours = {"rate": 130.0, "step_seconds": 0.02, "target_share": 0.95}
         peers = {"vllm": {"rate": 100.0}, "transformers": {"rate": 65.0}}
         rounds += [{"section": f"throughput-{users}", "bytes_per_second": 2e10, "ours": ours, **peers}] * 3
     plain, deep = {"seconds": 4.0, "step_seconds": 0.02}, {"seconds": 1.0, "step_seconds": 0.03}
@@ -81,7 +81,7 @@ def test_the_limit_is_the_time_that_the_memory_needs_for_the_weights() -> None:
 
 def test_soft_off_tax_and_server_overhead_are_percent() -> None:
     assert value(a_record(), "soft-off tax of n-gram, 8") == pytest.approx(1.0)
-    # Steps took 95 % of the time.
+    # The target took 95 % of the time.
     assert value(a_record(), "server and scheduler") == pytest.approx(5.26, abs=0.01)
 
 
