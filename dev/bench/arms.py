@@ -18,6 +18,7 @@ __all__ = ["Engine", "Generator", "Peer", "start_vllm"]
 _START_SECONDS = 60.0
 # vLLM compiles at its first start.
 _VLLM_START_SECONDS = 400.0
+_SLICE_SECONDS = 120.0
 _POLL_SECONDS = 0.1
 
 
@@ -72,8 +73,11 @@ class Generator(Peer):
         request = urllib.request.Request(
             f"http://127.0.0.1:{self.server.port}{path}", json.dumps(body).encode(), method="POST"
         )
-        with urllib.request.urlopen(request, timeout=120) as answer:
-            found: dict[str, float] = json.loads(answer.read())
+        try:
+            with urllib.request.urlopen(request, timeout=_SLICE_SECONDS) as answer:
+                found: dict[str, float] = json.loads(answer.read())
+        except OSError as error:
+            raise BenchError(f"no answer from {self.server.name} to {path}: {error!r}") from error
         return found
 
 

@@ -35,6 +35,10 @@ def violation(interval: PodInterval) -> str | None:
 
 def _survival_violation(interval: PodInterval) -> str | None:
     accepted, drafted = interval.counts.accepted_positions, interval.counts.draft_positions
+    drafting_steps = sum(count for depth, count in interval.counts.sequence_steps.items() if depth)
+    # Engines have both series at 0 from their start: without them "nothing accepted" is not known.
+    if drafting_steps and not (accepted and drafted):
+        return "it decodes at a depth and has no counters of drafts"
     for position, count in accepted.items():
         if count > MAX_SHARE * drafted.get(position, 0.0) + SLACK_COUNTS:
             return "more tokens are accepted than drafted"

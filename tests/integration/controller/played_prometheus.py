@@ -28,6 +28,7 @@ class PlayedPrometheus:
         self.error: MetricsError | None = None
         self.deaf = False  # pods do not follow the schedule
         self.silent: tuple[str, ...] = ()  # pods that are not scraped
+        self.renamed: tuple[str, ...] = ()  # series that these engines no longer have
         self.queries = 0
         self._benches = {pod: Bench(self.traffic, seed=i) for i, pod in enumerate(pods)}
         self._totals: dict[str, dict[Labels, float]] = {pod: defaultdict(float) for pod in pods}
@@ -57,7 +58,7 @@ class PlayedPrometheus:
             if at - 3 * SCRAPE < stamp <= at:
                 for pod, values in pods.items():
                     for labels, value in values.items():
-                        if labels[0][1].startswith(prefix):
+                        if labels[0][1].startswith(prefix) and labels[0][1] not in self.renamed:
                             samples[(pod, labels)].append((stamp, value))
         return [
             Series({"namespace": "llm", "pod": pod, **dict(labels)}, tuple(values))

@@ -1,9 +1,12 @@
 """The tuning pass against a cluster in memory and pods that follow what it writes."""
 
+from dataclasses import replace
+
 import pytest
 from tests.integration.controller.builders import a_configuration, a_resource
 from tests.integration.controller.played_prometheus import SCRAPE, PlayedPrometheus
 from tests.integration.fake_api import DirectClient, Faults, Store
+from tests.unit.tuning.bench import REPETITIVE
 
 from specfleet.api.kinds import CONFIG_MAP, POD, POD_MONITOR, SPECULATIVE_DEPLOYMENT, Object
 from specfleet.api.schedule import Document
@@ -213,6 +216,43 @@ async def test_too_little_coverage_holds_the_schedule() -> None:
     await fleet.passes(5)
 
     assert fleet.pool["lastDecision"]["reason"] == "1 of 2 ready pods report, 80 % are needed"
+
+
+@pytest.mark.fault("llama.cpp#25345")
+async def test_a_proposer_that_is_never_used_under_load_is_a_condition() -> None:
+    fleet = await Fleet().start()
+    fleet.prometheus.traffic = replace(REPETITIVE, draft_share=0.0)
+
+    await fleet.passes(10)
+
+    active = fleet.condition("SpeculationActive")
+    assert (active["status"], active["reason"]) == ("False", "NothingDrafted")
+    assert "main" in active["message"]
+
+
+DRAFT_SERIES = (
+    "vllm:spec_decode_num_draft_tokens_total",
+    "vllm:spec_decode_num_drafts_total",
+    "vllm:spec_decode_num_accepted_tokens_total",
+    "vllm:spec_decode_num_accepted_tokens_per_pos_total",
+    "specfleet_draft_positions_total",
+)
+
+
+@pytest.mark.fault("verl-project/verl#7543")
+@pytest.mark.parametrize("renamed", [DRAFT_SERIES, DRAFT_SERIES[3:4]], ids=["all", "accepted"])
+async def test_series_that_an_engine_has_renamed_are_no_data_and_never_nothing_accepted(
+    renamed: tuple[str, ...],
+) -> None:
+    fleet = await Fleet().start()
+    fleet.prometheus.renamed = renamed
+    table = fleet.document.table
+
+    await fleet.passes(40)
+
+    assert fleet.document.table == table
+    assert "acceptedLength" not in fleet.pool.get("measured", {})
+    assert fleet.condition("MetricsAvailable")["status"] == "False"
 
 
 async def test_an_unknown_metrics_source_is_named() -> None:

@@ -31,6 +31,16 @@ def test_flags_that_contradict_each_other_end_the_program(
     assert re.search(message, capsys.readouterr().err)
 
 
+@pytest.mark.fault("vllm#30436")
+def test_several_pipeline_stages_are_refused_before_anything_is_loaded(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with pytest.raises(SystemExit):
+        main(["--model", "/model", "--served-model-name", "m", "--pipeline-parallel-size", "2"])
+
+    assert "unrecognized arguments: --pipeline-parallel-size 2" in capsys.readouterr().err
+
+
 def test_a_proposer_that_is_refused_ends_the_program_with_the_reason(llama: Path, tmp_path: Path) -> None:
     head, log = save_random_eagle(tmp_path / "head"), tmp_path / "termination-log"
     log.touch()

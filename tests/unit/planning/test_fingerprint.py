@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from tests.unit.planning.builders import a_pool, a_resource, an_empty_cluster, planned
+from tests.unit.planning.builders import a_pool, a_resource, a_simulated_resource, an_empty_cluster, planned
 
 from specfleet.api.resource import SpeculativeDeployment
 
@@ -61,6 +61,14 @@ def test_what_changes_the_speed_of_a_step_starts_a_new_baseline(resource: Specul
 )
 def test_what_leaves_measurements_comparable_keeps_the_baseline(resource: SpeculativeDeployment) -> None:
     assert fingerprint(resource) == fingerprint(a_resource())
+
+
+@pytest.mark.fault("vllm#42508", "vllm#16035")
+def test_another_engine_starts_a_new_baseline_since_acceptance_means_what_its_engine_counts() -> None:
+    image = "example.test/same:1"
+    simulated = a_simulated_resource(engine={"type": "simulated", "image": image})
+
+    assert fingerprint(simulated) != fingerprint(a_resource(engine={"type": "builtin", "image": image}))
 
 
 def test_a_default_that_is_written_out_is_the_same_baseline() -> None:

@@ -127,6 +127,7 @@ def test_p10_a_pod_without_requests_is_idle_and_not_stuck() -> None:
     assert not any(interval.stuck for reading in passes(*answers) for interval in reading.intervals)
 
 
+@pytest.mark.fault("verl-project/verl#7543")
 def test_p11_absent_is_not_zero() -> None:
     counts = the_interval([a_series(TOKENS, (0, 1))], [a_series(TOKENS, (15, 9))]).counts
 

@@ -96,6 +96,35 @@ def test_a_collapse_of_acceptance_is_noticed_in_a_minute_and_made_good_in_ten(se
     assert bench.share_of_best >= 0.95
 
 
+@pytest.mark.fault("vllm#41838", "sglang#28771")
+@pytest.mark.parametrize("seed", SEEDS)
+def test_acceptance_that_decays_over_hours_takes_the_depth_down_with_it(seed: int) -> None:
+    bench = Bench(REPETITIVE, cost=COSTS["dear-drafts"], seed=seed).run(15 * MINUTE)
+    assert bench.depth >= 3
+
+    for lost in range(1, 18):
+        bench.traffic = replace(REPETITIVE, chance=0.9 - 0.05 * lost)
+        bench.run(10 * MINUTE)
+
+    assert bench.depth == 0
+    assert bench.share_of_best >= 0.95
+
+
+@pytest.mark.fault("vllm#50851", "snowflakedb/ArcticInference#185", "llama.cpp#25908")
+@pytest.mark.parametrize("seed", SEEDS)
+def test_under_load_a_pool_that_is_no_faster_with_drafts_stops_them_though_most_are_accepted(
+    seed: int,
+) -> None:
+    accepted = replace(REPETITIVE, chance=0.75)
+    bench = Bench(accepted, cost=COSTS["early-knee"], seed=seed).run(15 * MINUTE)
+    assert bench.depth >= 2
+
+    bench.traffic = replace(accepted, users=16)
+    bench.run(20 * MINUTE)
+
+    assert bench.depth == bench.best_depth() == 0
+
+
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("traffic", [REPETITIVE, FREE, CROWD], ids=["repetitive", "free", "crowd"])
 def test_steady_traffic_on_a_noisy_machine_makes_no_flapping(traffic: Traffic, seed: int) -> None:

@@ -32,6 +32,12 @@ def some_tokens(count: float, seconds: float) -> Counts:
             id="S-rises",
         ),
         pytest.param(an_interval(Counts(step_seconds={1: 1e9})), id="impossible-step-time"),
+        pytest.param(
+            an_interval(Counts(sequence_steps={2: 9}, draft_positions={1: 9, 2: 9})), id="accepted-absent"
+        ),
+        pytest.param(
+            an_interval(Counts(sequence_steps={2: 9}, accepted_positions={1: 0, 2: 0})), id="drafted-absent"
+        ),
     ],
 )
 def test_p19_what_no_engine_can_do_is_a_fault_of_the_data(interval: PodInterval) -> None:

@@ -56,7 +56,8 @@ def test_e4_the_accepted_length_counts_steps_without_a_draft() -> None:
 
 
 def test_the_mean_depth_is_that_of_the_steps() -> None:
-    counts = Counts(steps={5: 75, 1: 25}, sequence_steps={5: 75, 1: 25})
+    positions = {"draft_positions": {1: 100}, "accepted_positions": {1: 60}}
+    counts = Counts(steps={5: 75, 1: 25}, sequence_steps={5: 75, 1: 25}, **positions)
 
     found = measured(an_interval(A, counts))
 
