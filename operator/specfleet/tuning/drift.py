@@ -23,11 +23,12 @@ LEVEL_SD = 0.12
 LEVEL_SECONDS = 480.0  # 10 % within two to four minutes
 MISS_SD = 0.08  # of one depth; the design asks for 5 % on visited depths and 10 % one notch away
 MISS_SECONDS = 2 * 3600.0
+DRAFTING_MISS_SD = 0.05  # of any depth that drafts against depth 0, however little is drafted
 BATCH_MISS_SD = 0.06  # common to the depths of one batch
 WINDOW_SD = 0.01
 STEP_SD = 0.15  # of single steps: a window of n steps has that over the root of n
 NEIGHBOURHOOD = 0.35  # width in ln(batch) inside which windows speak for each other
-DEPTH_WIDTH = 0.7  # in ln(1 + depth): what the model misses at depth 3 it misses partly at 2 and 5
+WIDTH_SCALE = 0.7  # in ln(N / B): what the model misses with 3 drafts it misses partly with 2 and 5
 
 _STEPS = 6
 _STEP_LIMIT = 0.3
@@ -43,11 +44,13 @@ _JUMP_SECONDS = 3.0 * LEVEL_SECONDS  # as good as two machines
 class Prediction:
     """Seconds of a step. ``own``: covariance of what the model misses here with each window.
 
+    ``log_width``: ln(N / B), ``drafts``: whether the depth drafts at all;
     ``slopes``: by the logarithms of the model's numbers, less what the windows already say.
     """
 
     seconds: float
-    log_depth: float
+    log_width: float
+    drafts: bool
     own: Vector
     slopes: Vector
 
@@ -59,7 +62,8 @@ class Regression:
         self._windows = windows
         self._at = np.array([w.at for w in windows])
         self._log_batch = np.log([max(w.batch, 1.0) for w in windows])
-        self._log_depth = np.log1p([w.depth for w in windows])
+        self._log_width = np.log([w.tokens / w.batch for w in windows])
+        self._drafts = np.array([float(w.depth > 0) for w in windows])
         self._observed = np.log([w.seconds for w in windows])
         self._prior_logs = np.log(prior.seconds)
         self._prior_precision = np.diag(1.0 / np.square(prior.sd))
@@ -77,12 +81,11 @@ class Regression:
         """Damped Gauss-Newton on ln T, with errors that belong together in time, batch and depth."""
         ages = np.abs(self._at[:, None] - self._at)
         near = _near(self._log_batch[:, None] - self._log_batch)
-        alike = _alike(self._log_depth[:, None] - self._log_depth)
-        covariance = (
-            self._level(self._level_at[:, None])
-            + BATCH_MISS_SD**2 * near
-            + MISS_SD**2 * near * alike * np.exp(-ages / MISS_SECONDS)
-        )
+        alike = _alike(self._log_width[:, None] - self._log_width)
+        lasting = np.exp(-ages / MISS_SECONDS)
+        drafting = np.outer(self._drafts, self._drafts)
+        own = BATCH_MISS_SD**2 + (MISS_SD**2 * alike + DRAFTING_MISS_SD**2 * drafting) * lasting
+        covariance = self._level(self._level_at[:, None]) + near * own
         self._inverse = np.linalg.inv(covariance + np.diag(noise))
         logs = self._prior_logs
         for _ in range(_STEPS):
@@ -105,13 +108,15 @@ class Regression:
         level = self._level(now + self._level_at.max() - self._at.max())
         own = self._own(place, now)
         seconds = math.exp(model + float((level + own) @ self._left))
-        return Prediction(seconds, math.log1p(place.depth), own, slopes - self._weighted @ own)
+        slopes = slopes - self._weighted @ own
+        return Prediction(seconds, place.log_width, place.depth > 0, own, slopes)
 
     def difference_sd(self, one: Prediction, other: Prediction) -> float:
         """Give the standard deviation of ln(T_one / T_other), two depths at one batch."""
         own, slopes = one.own - other.own, one.slopes - other.slopes
-        alike = math.exp(-abs(one.log_depth - other.log_depth) / DEPTH_WIDTH)
-        left = 2.0 * MISS_SD**2 * (1.0 - alike) - own @ self._inverse @ own + slopes @ self._normal @ slopes
+        before = 2.0 * MISS_SD**2 * (1.0 - float(_alike(one.log_width - other.log_width)))
+        before += DRAFTING_MISS_SD**2 * (one.drafts != other.drafts)
+        left = before - own @ self._inverse @ own + slopes @ self._normal @ slopes
         return math.sqrt(max(0.0, float(left)))
 
     def _level(self, at: Vector | float) -> Vector:
@@ -122,17 +127,18 @@ class Regression:
     def _own(self, place: Place, now: float) -> Vector:
         """Covariance of each window with what the model misses at a place."""
         near = _near(math.log(max(place.batch, 1.0)) - self._log_batch)
-        alike = _alike(math.log1p(place.depth) - self._log_depth)
+        alike = _alike(place.log_width - self._log_width)
         lasting = np.exp(-np.abs(now - self._at) / MISS_SECONDS)
-        return near * (BATCH_MISS_SD**2 + MISS_SD**2 * alike * lasting)
+        drafting = (place.depth > 0) * self._drafts
+        return near * (BATCH_MISS_SD**2 + (MISS_SD**2 * alike + DRAFTING_MISS_SD**2 * drafting) * lasting)
 
 
 def _near(distance: Vector) -> Vector:
     return np.exp(-np.square(distance / NEIGHBOURHOOD))
 
 
-def _alike(distance: Vector) -> Vector:
-    return np.exp(-np.abs(distance) / DEPTH_WIDTH)
+def _alike(distance: Vector | float) -> Vector:
+    return np.exp(-np.square(np.divide(distance, WIDTH_SCALE)))
 
 
 @dataclass(frozen=True, slots=True)

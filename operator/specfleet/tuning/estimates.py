@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from specfleet.tuning.cost import ENOUGH_STEPS, StepCost
 from specfleet.tuning.survival import Survival
 
-# At depth 0 nothing is drafted, so a return of easy text would go unseen: soft-off must win by that much.
+# At depth 0 nothing is drafted, so a return of easy text would go unseen: to draft is worth that much.
 BLINDNESS = 0.02
 CAUTION = 1.0  # a gain has to exceed that many of its own standard deviations
 
@@ -87,9 +87,9 @@ class Estimates:
         return Gain(expected, math.hypot(time, self.survival.uncertainty(depth, current)))
 
     def score(self, batch: float, depth: int, current: int) -> float:
-        """ln(J_depth / J_current) for choosing: less its uncertainty, depth 0 less its blindness if new."""
+        """ln(J_depth / J_current) for choosing: less its uncertainty, and depth 0 less its blindness."""
         if depth == current:
             return 0.0
         gain = self.gain(batch, depth, current)
-        blind = math.log1p(BLINDNESS) if depth == 0 < current and not self.throughput else 0.0
-        return (gain.cautious if self.cautious else gain.expected) - blind
+        sight = 0.0 if self.throughput else math.log1p(BLINDNESS) * ((depth > 0) - (current > 0))
+        return (gain.cautious if self.cautious else gain.expected) + sight

@@ -1,9 +1,11 @@
 """What a decode step costs, as a formula of seven numbers.
 
-    T = o + (m^4 + (c N)^4)^(1/4) + e B + v KV + 1[k > 0] (d0 + k d1)     N = B (1 + drafts per sequence)
+    T = o + (m^4 + (c N)^4)^(1/4) + e B + v KV + d/k d0 + d d1     N = B (1 + d)
 
-The blend of memory-bound m and compute-bound c N is that of design/tuning.md, section 5; e is a term per
-request. It carries a measured window to another batch, context or share of drafts.
+d is the number of drafts per sequence that a step of depth k really has: k from a draft model, and next to
+none from an n-gram drafter in free text, where drafting must not look as dear as in repetitive text. The
+blend of memory-bound m and compute-bound c N is that of design/tuning.md, section 5; e is a term per request.
+The model carries a measured window to another batch, context or share of drafts.
 """
 
 import math
@@ -27,6 +29,11 @@ class Place:
     tokens: float
     depth: int
     cached: float
+
+    @property
+    def log_width(self) -> float:
+        """ln(N / B): tokens of one sequence in the step."""
+        return math.log(self.tokens / self.batch)
 
 
 _SHARES = (0.08, 0.72, 1 / 24, 0.01, 0.05, 0.03, 0.02)  # of the fastest window; o, m, c, e, v, d0, d1
@@ -67,7 +74,9 @@ def _parts(numbers: Numbers, batch: Any, tokens: Any, depth: Any, cached: Any) -
     o, m, c, e, v, d0, d1 = numbers
     memory, compute = m**4, (c * tokens) ** 4
     blend = (memory + compute) ** 0.75
-    return o, memory / blend, compute / blend, e * batch, v * cached, (depth > 0) * d0, depth * d1
+    drafts = tokens / batch - 1.0
+    share = drafts / np.maximum(depth, 1)
+    return o, memory / blend, compute / blend, e * batch, v * cached, share * d0, drafts * d1
 
 
 def log_seconds_of(windows: Windows, numbers: Numbers) -> tuple[Vector, Vector]:

@@ -221,6 +221,12 @@ class Bench:
     def share_of_best(self) -> float:
         return self.true_rate(self.depth) / self.true_rate(self.best_depth())
 
+    def lost_since(self, start: float) -> float:
+        """Share of the output that the best depth would have brought, of this traffic."""
+        best = self.true_rate(self.best_depth())
+        spans = [(depth, seconds) for at, depth, seconds in self.depth_seconds if at > start]
+        return 1 - sum(s * self.true_rate(d) for d, s in spans) / (best * sum(s for _, s in spans))
+
     def decisions(self, kind: type) -> list[tuple[float, object]]:
         return [(at, o.decision) for at, o in self.outcomes if isinstance(o.decision, kind)]
 

@@ -23,6 +23,8 @@ MINUTE = 60.0
 # Free text on a CPU: an n-gram drafter hardly ever proposes, and a draft costs next to nothing.
 HARDLY = Traffic(users=1, chance=0.3, draft_share=0.05)
 FLAT = Cost(base=0.10, knee=40, overhead=0.02, draft=0.001, per_depth=0.0003)
+# The same with compiled layers: rows of drafts cost little at batch 1, and only those that are drafted.
+COMPILED = Cost(base=0.04, knee=4.5, overhead=0.004, per_request=0.002, draft=0.0002, per_depth=0.00005)
 DEMO = TuningPace(
     scrape_interval_seconds=3,
     push_cooldown_seconds=30,
@@ -147,6 +149,43 @@ def test_where_depths_hardly_differ_a_drifting_machine_is_no_reason_to_push(
 
     assert len(bench.decisions(Push)) <= 1
     assert bench.share_of_best >= 0.98
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("cost", [COMPILED, FLAT], ids=["compiled", "flat"])
+@pytest.mark.parametrize("pace", [TuningPace(), DEMO], ids=["default", "demo"])
+def test_drafts_that_cost_next_to_nothing_are_not_given_up_for_free_text(
+    pace: TuningPace, cost: Cost, seed: int
+) -> None:
+    bench = Bench(REPETITIVE, cost=cost, settings=some_settings(pace=pace), seed=seed, restless=0.1)
+    bench.run(10 * MINUTE)
+    # 1.05 tokens a step.
+    bench.traffic = Traffic(users=1, chance=0.35, draft_share=0.1)
+    before, start = len(bench.decisions(Push)), bench.now
+    bench.run(30 * MINUTE)
+
+    assert bench.depth > 0
+    assert bench.lost_since(start) <= 0.02
+    assert len(bench.decisions(Push)) - before <= 1
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("pace", [TuningPace(), DEMO], ids=["default", "demo"])
+@pytest.mark.parametrize("extra", [0.1, 0.2])
+def test_drafts_that_cost_more_than_they_bring_are_given_up_and_not_taken_up_again(
+    extra: float, pace: TuningPace, seed: int
+) -> None:
+    dear = replace(COMPILED, draft=extra * 0.044)
+    free = Traffic(users=1, chance=0.35, draft_share=0.06)
+    bench = Bench(free, cost=dear, settings=some_settings(pace=pace), seed=seed, restless=0.1)
+    bench.run(10 * MINUTE)
+    assert bench.depth == 0
+    before = len(bench.decisions(Push))
+
+    bench.run(60 * MINUTE)
+
+    assert bench.depth == 0
+    assert len(bench.decisions(Push)) - before <= 2
 
 
 @pytest.mark.parametrize("seed", range(4))

@@ -17,16 +17,16 @@ def run(*spans: tuple[int, int], level: list[float], ratio: float = 1.0) -> Step
     depths = [depth for depth, count in spans for _ in range(count)]
     for i, (depth, factor) in enumerate(zip(depths, level, strict=True)):
         seconds = 0.1 * factor * (ratio if depth == 3 else 1.0)
-        windows = remember(windows, Window(SCRAPE * i, depth, 1.0, 1.0 + 0.02 * depth, seconds, 150.0))
+        windows = remember(windows, Window(SCRAPE * i, depth, 1.0, 1.0 + depth, seconds, 150.0))
     return StepCost(windows, SCRAPE * (len(depths) - 1))
 
 
 def log_ratio(cost: StepCost) -> float:
-    return math.log(cost.seconds(1.0, 1.06, 3) / cost.seconds(1.0, 1.04, 2))
+    return math.log(cost.seconds(1.0, 4.0, 3) / cost.seconds(1.0, 3.0, 2))
 
 
 def uncertainty(cost: StepCost) -> float:
-    return cost.uncertainty((1.0, 1.06, 3), (1.0, 1.04, 2))
+    return cost.uncertainty((1.0, 4.0, 3), (1.0, 3.0, 2))
 
 
 def drift(windows: int, per_window: float) -> list[float]:

@@ -11,9 +11,10 @@ from specfleet.tuning.windows import Window
 FREE_TEXT = Survival(reached={0: 1000.0, 1: 1000.0}, drafted={1: 20.0}, accepted={1: 10.0})
 
 
-def windows(seconds_by_depth: dict[int, float]) -> tuple[Window, ...]:
+def windows(seconds_by_depth: dict[int, float], turns: int = 1) -> tuple[Window, ...]:
     return tuple(
-        Window(0.0, depth, 1.0, 1.02 if depth else 1.0, seconds, 200.0)
+        Window(15.0 * turn, depth, 1.0, 1.02 if depth else 1.0, seconds, 200.0)
+        for turn in range(turns)
         for depth, seconds in seconds_by_depth.items()
     )
 
@@ -27,7 +28,7 @@ def test_a_busy_spell_at_depth_0_cannot_make_drafts_look_better_than_the_tokens_
 
 
 def test_a_dear_depth_counts_as_dear() -> None:
-    estimates = Estimates(FREE_TEXT, StepCost(windows({0: 0.100, 1: 0.127}), 0.0))
+    estimates = Estimates(FREE_TEXT, StepCost(windows({0: 0.100, 1: 0.127}, turns=6), 75.0))
 
     gain = estimates.rate(1.0, 1) / estimates.rate(1.0, 0)
 
