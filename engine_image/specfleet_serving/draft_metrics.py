@@ -8,6 +8,7 @@ from prometheus_client import Counter
 
 from specfleet_serving.events import Delivered
 from specfleet_serving.instruments import Instruments, total
+from specfleet_serving.schedule_metrics import numbered
 
 __all__ = ["DraftMetrics"]
 
@@ -28,7 +29,8 @@ class DraftMetrics:
         self._accepted_at = [
             per_position.labels(**make.labels, position=str(position)) for position in range(max_depth)
         ]
-        self._drafted_at = make.per(
+        self._drafted_at = numbered(
+            make.registry,
             "position",
             max_depth,
             "specfleet_draft_positions",

@@ -25,13 +25,20 @@ class ScheduleFollower:
     """The schedule in force, and the judge of every file that wants to replace it."""
 
     def __init__(
-        self, path: Path | None, initial_depth: int, max_depth: int, refused: Callable[[Reason], None]
+        self,
+        path: Path | None,
+        initial_depth: int,
+        max_depth: int,
+        refused: Callable[[Reason], None],
+        accepted: Callable[[Document], None] | None = None,
     ) -> None:
+        """``refused`` and ``accepted`` are called from the thread that reads, once for each new file."""
         if not 0 <= initial_depth <= max_depth:
             raise ValueError(f"the initial depth must be within 0..{max_depth}, got {initial_depth}")
         self._path = path
         self._max_depth = max_depth
         self._refused = refused
+        self._told = accepted
         self._accepted = flat(initial_depth, max_depth)
         self._seen: bytes | Reason | None = None
         self._in_force = self._accepted
@@ -45,6 +52,11 @@ class ScheduleFollower:
     def in_force(self) -> Document:
         """What the steps use now."""
         return self._in_force
+
+    @property
+    def has_file(self) -> bool:
+        """Whether what is in force comes from a file, and not from the start."""
+        return (self._in_force.fence, self._in_force.version) != (0, 0)
 
     @property
     def depth(self) -> int:
@@ -108,6 +120,8 @@ class ScheduleFollower:
         if document != self._accepted:
             check_succession(document, self._accepted)
             self._accepted = document
+            if self._told is not None:
+                self._told(document)
 
     def _refuse(self, refusal: Refused) -> None:
         self._refused(refusal.reason)

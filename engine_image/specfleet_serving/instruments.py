@@ -43,11 +43,6 @@ class Instruments:
         )
         return histogram.labels(**self.labels)
 
-    def per(self, label: str, count: int, name: str, text: str) -> list[Counter]:
-        """Make a counter of specfleet's own with one series for each of 0..count-1."""
-        counter = Counter(name, text, [label], registry=self.registry)
-        return [counter.labels(str(index)) for index in range(count)]
-
 
 def total(counter: Counter) -> int:
     """Read a counter of whole numbers."""

@@ -15,6 +15,7 @@ from specfleet_serving.events import Delivered
 from specfleet_serving.instruments import ENGINE, ITERATION_BOUNDS, Instruments, total
 from specfleet_serving.request_metrics import RequestMetrics
 from specfleet_serving.schedule import Document, Reason
+from specfleet_serving.schedule_metrics import ScheduleMetrics
 
 
 class Metrics:
@@ -28,18 +29,13 @@ class Metrics:
         self._declare_tokens()
         self.requests = RequestMetrics(self._make)
         self.drafts = DraftMetrics(self._make, limits.max_depth)
-        self._declare_steps(limits.max_depth)
-        self._version = Gauge(
-            "specfleet_schedule_version",
-            "Version of the schedule in force.",
-            ["fence"],
-            registry=self.registry,
+        self._schedule = ScheduleMetrics(self.registry, limits.max_depth)
+        self._proposer_seconds = Counter(
+            "specfleet_proposer_seconds", "Time of decode steps spent proposing.", registry=self.registry
         )
-        self._fence: str | None = None
-        rejected = Counter(
-            "specfleet_schedule_rejected", "Schedule files refused.", ["reason"], registry=self.registry
+        self._verify_seconds = Counter(
+            "specfleet_verify_seconds", "Time of decode steps spent verifying.", registry=self.registry
         )
-        self._rejected = {reason: rejected.labels(reason=reason) for reason in Reason}
 
     def render(self) -> bytes:
         """Write the page of ``/metrics`` in Prometheus' text format."""
@@ -53,16 +49,11 @@ class Metrics:
 
     def count_schedule(self, document: Document) -> None:
         """Report the schedule in force; an older fence's series goes away."""
-        fence = str(document.fence)
-        self._version.labels(fence=fence).set(document.version)
-        # After the new one is there: a scrape in between must not find no version at all.
-        if self._fence not in (None, fence):
-            self._version.remove(self._fence)
-        self._fence = fence
+        self._schedule.count_schedule(document)
 
     def count_refused_schedule(self, reason: Reason) -> None:
         """Count a schedule file that was not followed."""
-        self._rejected[reason].inc()
+        self._schedule.count_refused(reason)
 
     def count_refused_request(self) -> None:
         """Count a request that found the queue full."""
@@ -81,15 +72,13 @@ class Metrics:
                 self.requests.count_gap(sequence.gap_seconds)
             self.drafts.count(sequence)
         if step.decoding:
-            self._steps[step.depth].inc()
-            self._step_seconds[step.depth].inc(step.seconds)
-            self._sequence_steps[step.depth].inc(step.decoding)
+            self._schedule.count_step(step.depth, step.decoding, step.seconds)
             self._proposer_seconds.inc(step.proposer_seconds)
             self._verify_seconds.inc(step.verify_seconds)
 
     def speculation(self) -> dict[str, int | list[int]]:
         """Give the speculation counters for ``GET /v1/speculation``."""
-        return {**self.drafts.counts(), "stepsPerDepth": [total(counter) for counter in self._steps]}
+        return {**self.drafts.counts(), "stepsPerDepth": [total(counter) for counter in self._schedule.steps]}
 
     def _declare_load(self, limits: Limits) -> None:
         self._running = self._make.gauge(
@@ -131,22 +120,4 @@ class Metrics:
         self._generated = self._make.counter("generation_tokens", "Number of generation tokens processed.")
         self._iteration = self._make.histogram(
             "iteration_tokens_total", "Histogram of number of tokens per engine_step.", ITERATION_BOUNDS
-        )
-
-    def _declare_steps(self, max_depth: int) -> None:
-        depths = max_depth + 1
-        self._steps = self._make.per(
-            "depth", depths, "specfleet_steps", "Decode steps run at the scheduled depth."
-        )
-        self._step_seconds = self._make.per(
-            "depth", depths, "specfleet_step_seconds", "Time of those decode steps."
-        )
-        self._sequence_steps = self._make.per(
-            "depth", depths, "specfleet_sequence_steps", "Decoding requests, summed over those decode steps."
-        )
-        self._proposer_seconds = Counter(
-            "specfleet_proposer_seconds", "Time of decode steps spent proposing.", registry=self.registry
-        )
-        self._verify_seconds = Counter(
-            "specfleet_verify_seconds", "Time of decode steps spent verifying.", registry=self.registry
         )
