@@ -19,7 +19,13 @@ def test_the_charts_defaults_are_the_operators_defaults(chart: Chart) -> None:
     written = Configuration.model_validate(chart("defaults").configuration())
 
     assert written == Configuration(
-        images=EngineImages(builtin="specfleet/engine:0.1.0", simulated="specfleet/simulated:0.1.0")
+        images=EngineImages(
+            builtin="specfleet/engine:0.1.0",
+            simulated="specfleet/simulated:0.1.0",
+            vllm="vllm/vllm-openai:v{version}",
+            sglang="lmsysorg/sglang:v{version}",
+            vllm_plugin="specfleet/vllm-plugin:0.1.0",
+        )
     )
 
 

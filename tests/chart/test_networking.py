@@ -59,7 +59,7 @@ def test_engine_pods_are_selected_only_where_it_is_asked_for(chart: Chart) -> No
 
     rendering = chart("everything")
     engines = rendering.one("NetworkPolicy", "specfleet-engines")
-    (rule,) = engines["spec"]["ingress"]
+    rule, plugin = engines["spec"]["ingress"]
 
     assert engines["metadata"]["namespace"] == "team-a"
     assert engines["spec"]["podSelector"]["matchLabels"] == {"app.kubernetes.io/managed-by": "specfleet"}
@@ -69,9 +69,13 @@ def test_engine_pods_are_selected_only_where_it_is_asked_for(chart: Chart) -> No
         "podSelector": {"matchLabels": PROMETHEUS_LABELS},
     } in rule["from"]
     assert {"podSelector": {}} in rule["from"]
+    assert plugin["ports"] == [{"protocol": "TCP", "port": "specfleet"}]
+    assert [peer for peer in rule["from"] if peer != {"podSelector": {}}] == plugin["from"]
 
 
-def test_prometheus_scrapes_the_fleets_pods_on_port_http_with_the_labels_of_the_queries(chart: Chart) -> None:
+def test_prometheus_scrapes_the_fleets_pods_on_both_ports_with_the_labels_of_the_queries(
+    chart: Chart,
+) -> None:
     engines = scrape_config(chart("own-prometheus"), "specfleet-engines")
     (discovery,) = engines["kubernetes_sd_configs"]
     kept = {rule.get("target_label"): rule["source_labels"] for rule in engines["relabel_configs"]}
@@ -85,7 +89,7 @@ def test_prometheus_scrapes_the_fleets_pods_on_port_http_with_the_labels_of_the_
     assert kept["specfleet_dev_pool"] == ["__meta_kubernetes_pod_label_specfleet_dev_pool"]
     assert {
         "source_labels": ["__meta_kubernetes_pod_container_port_name"],
-        "regex": "http",
+        "regex": "http|specfleet",
         "action": "keep",
     } in (engines["relabel_configs"])
 

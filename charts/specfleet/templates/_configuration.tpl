@@ -15,8 +15,7 @@ metricsSources:
   {{- toYaml $sources | nindent 2 }}
 metricsScope: {{ .Values.metricsScope | squote }}
 images:
-  builtin: {{ .Values.engineImages.builtin | quote }}
-  simulated: {{ .Values.engineImages.simulated | quote }}
+  {{- toYaml .Values.engineImages | nindent 2 }}
 allowedServiceAccounts: {{ toJson .Values.allowedServiceAccounts }}
 limits:
   {{- toYaml .Values.limits | nindent 2 }}

@@ -17,8 +17,9 @@ scrape_configs:
           - role: pod
             label: app.kubernetes.io/managed-by=specfleet
     relabel_configs:
+      # http: the engine's own; specfleet: of a plug-in inside it
       - source_labels: [__meta_kubernetes_pod_container_port_name]
-        regex: http
+        regex: http|specfleet
         action: keep
       - source_labels: [__meta_kubernetes_pod_phase]
         regex: Pending|Succeeded|Failed

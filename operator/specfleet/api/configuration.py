@@ -26,8 +26,13 @@ class Limits(Written):
 
 
 class EngineImages(Written):
+    """Default images by engine; ``{version}`` stands for the engine's version. Empty: none by default."""
+
     builtin: str
     simulated: str
+    vllm: str = ""
+    sglang: str = ""
+    vllm_plugin: str = ""
 
 
 class TuningPace(Written):

@@ -1,13 +1,16 @@
 """What is served and by what: the model, the engine and what its container is started with."""
 
 import re
+from collections.abc import Callable
 from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
-from specfleet.api.fields import NOT_STORED, DataKey, GoDuration, ObjectName, Percent, Written
+from specfleet.api.engine_versions import DIALECTS, OWN_ENGINES, TESTED_VERSIONS, pattern_of, release_line
+from specfleet.api.env_vars import EnvVar
+from specfleet.api.fields import NOT_STORED, GoDuration, Percent, Written
 from specfleet.api.model_uri import LONGEST_URI, served_uri
-from specfleet.api.owned import OWNED_ENV_PREFIX, OWNED_FLAGS
+from specfleet.api.owned import OWNED_FLAGS
 from specfleet.api.rules import ListMap, Rule, Rules, matching
 
 ModelUri = Annotated[str, Field(max_length=LONGEST_URI), Rules(served_uri("model.uri", optional=True))]
@@ -17,8 +20,8 @@ class ModelSpec(Written):
     """The model that is served."""
 
     uri: ModelUri = ""
-    """Where its files are: file:///path in the engine's image, or pvc://claim/path. Required with engine.type
-    builtin, refused with simulated. Changing it rolls the pods and starts a new baseline."""
+    """Where its files are: file:///path in the engine's image, or pvc://claim/path. Required, but refused
+    with engine.type simulated. Changing it rolls the pods and starts a new baseline."""
     served_name: Annotated[
         str,
         Field(max_length=128),
@@ -43,64 +46,6 @@ class SimulatedSpec(Written):
     """Size of the simulated KV cache in tokens; at least engine.maxModelLen. Default: 65536."""
 
 
-class SecretKey(Written):
-    """One key of a Secret or ConfigMap of this namespace."""
-
-    name: ObjectName
-    """Name of the object."""
-    key: DataKey
-    """Key in its data."""
-
-
-class EnvSource(Written):
-    """Where a value comes from, with exactly one source; the operator never reads it."""
-
-    secret_key_ref: SecretKey | None = None
-    """A key of a Secret."""
-    config_map_key_ref: SecretKey | None = None
-    """A key of a ConfigMap."""
-
-    rules: ClassVar[tuple[Rule, ...]] = (
-        Rule(
-            "valueFrom needs exactly one of secretKeyRef and configMapKeyRef",
-            "has(self.secretKeyRef) != has(self.configMapKeyRef)",
-            lambda own: (own.secret_key_ref is None) != (own.config_map_key_ref is None),
-        ),
-    )
-
-
-class EnvVar(Written):
-    """One environment variable of the engine container."""
-
-    name: Annotated[
-        str,
-        Field(max_length=128),
-        Rules(
-            matching(
-                "^[A-Za-z_][A-Za-z0-9_]*$", "must be letters, digits and '_', and not start with a digit"
-            ),
-            Rule(
-                f"names with {OWNED_ENV_PREFIX} belong to specfleet: choose another name",
-                f"!self.startsWith('{OWNED_ENV_PREFIX}')",
-                lambda name: not name.startswith(OWNED_ENV_PREFIX),
-            ),
-        ),
-    ]
-    """Name of the variable; unique."""
-    value: Annotated[str, Field(max_length=4096)] | None = None
-    """Its value. For secrets use valueFrom."""
-    value_from: EnvSource | None = None
-    """Where its value comes from."""
-
-    rules: ClassVar[tuple[Rule, ...]] = (
-        Rule(
-            "an env entry needs exactly one of value and valueFrom",
-            "has(self.value) != has(self.valueFrom)",
-            lambda own: (own.value is None) != (own.value_from is None),
-        ),
-    )
-
-
 _FLAGS = "|".join(flag.removeprefix("--") for flag in OWNED_FLAGS)
 _OWNED_FLAG = f"^--({_FLAGS})(=.*)?$"
 Argument = Annotated[
@@ -117,12 +62,29 @@ Argument = Annotated[
 ]
 
 
+def _speaks(engine: str, lines: tuple[str, ...]) -> Callable[["EngineSpec"], bool]:
+    return lambda own: own.type != engine or own.version == "" or release_line(own.version) in lines
+
+
+def _only_foreign(attribute: str) -> Callable[["EngineSpec"], bool]:
+    return lambda own: own.type not in OWN_ENGINES or getattr(own, attribute) is None
+
+
 class EngineSpec(Written):
     """The inference engine in the pods."""
 
-    type: Literal["builtin", "simulated"]
-    """builtin serves a real model; simulated waits like one and invents text, to try the operator without a
-    GPU. Changing it rolls the pods and starts a new baseline."""
+    type: Literal["vllm", "sglang", "builtin", "simulated"]
+    """vllm and sglang are driven as they are released; builtin is specfleet's own engine; simulated waits
+    like one and invents text, to try the operator without a GPU. Changing it rolls the pods and starts a new
+    baseline."""
+    version: Annotated[
+        str,
+        Field(max_length=32),
+        Rules(matching("^([0-9]+[.][0-9]+[.][0-9]+)?$", "version must be like 0.32.0")),
+    ] = ""
+    """Version of vllm or sglang whose arguments and metric names are used; it also picks the default image.
+    Only with those two. Default: the version that this release is tested with. Changing it rolls the pods and
+    starts a new baseline."""
     image: Annotated[
         str,
         Field(max_length=512),
@@ -135,9 +97,20 @@ class EngineSpec(Written):
     ] = ""
     """Container image. Default: the operator's image for this type. Changing it rolls the pods and starts a
     new baseline."""
-    dtype: Annotated[Literal["float32", "bfloat16"], Field(json_schema_extra=NOT_STORED)] = "bfloat16"
-    """Number format of weights and arithmetic; float32 is the exact one on CPUs. Only with engine.type
-    builtin. Default: bfloat16. Changing it rolls the pods and starts a new baseline."""
+    dtype: Annotated[Literal["float32", "bfloat16", "float16"], Field(json_schema_extra=NOT_STORED)] = (
+        "bfloat16"
+    )
+    """Number format of weights and arithmetic; float32 is the exact one on CPUs. float16 with vllm and sglang
+    only; none of them with simulated. Default: bfloat16. Changing it rolls the pods and starts a new
+    baseline."""
+    quantization: (
+        Literal["awq", "compressed-tensors", "fp8", "gptq", "modelopt", "mxfp4", "mxfp8", "quark"] | None
+    ) = None
+    """How weights are quantised, where the checkpoint does not say it; only with vllm and sglang. Default: as
+    the checkpoint says. Changing it rolls the pods and starts a new baseline."""
+    tensor_parallel_size: Annotated[int, Field(ge=1, le=64)] | None = None
+    """GPUs of one pod that share each layer; a pod must have as many. Only with vllm and sglang. Default: 1.
+    Changing it rolls the pods and starts a new baseline."""
     max_model_len: Annotated[int, Field(ge=16, le=1_048_576)] = 2048
     """Longest sequence in tokens, prompt and output together. Default: 2048. Changing it rolls the pods and
     starts a new baseline."""
@@ -145,9 +118,10 @@ class EngineSpec(Written):
     """Most requests in one batch of one pod; further ones wait. Default: 16. Changing it rolls the pods and
     starts a new baseline."""
     kv_cache_mib: Annotated[int, Field(ge=1, le=1_048_576)] | None = None
-    """Most memory for the KV cache of one pod, in MiB, beside the weights of model and proposer; less is
-    taken when maxNumSeqs sequences of maxModelLen need less. Only with engine.type builtin. Default: the
-    engine's own, 1024. Changing it rolls the pods and starts a new baseline."""
+    """Memory for the KV cache, in MiB, beside the weights of model and proposer. builtin takes less when
+    maxNumSeqs sequences of maxModelLen need less, and 1024 by default. vllm takes it on each GPU (or of the
+    CPU's memory), by default what is left of the card. Only with these two. Changing it rolls the pods and
+    starts a new baseline."""
     extra_args: Annotated[tuple[Argument, ...], Field(max_length=32)] = ()
     """Further command-line arguments of the engine, after specfleet's own; never a flag that specfleet sets.
     Default: none. Changing them rolls the pods and starts a new baseline."""
@@ -156,6 +130,11 @@ class EngineSpec(Written):
     simulated: SimulatedSpec | None = None
     """Cost and acceptance of the simulated engine; only with engine.type simulated. Default: its own
     defaults."""
+
+    @property
+    def dialect(self) -> str:
+        """The version whose arguments and names hold, such as 0.32.0; empty for engines of ours."""
+        return self.version or TESTED_VERSIONS.get(self.type, "")
 
     rules: ClassVar[tuple[Rule, ...]] = (
         Rule(
@@ -169,6 +148,48 @@ class EngineSpec(Written):
             "self.type != 'simulated' || !has(self.dtype)",
             lambda own: own.type != "simulated" or "dtype" not in own.model_fields_set,
             field="dtype",
+        ),
+        Rule(
+            "engine.version is for the engine types vllm and sglang: drop it",
+            f"!(self.type in {list(OWN_ENGINES)}) || !has(self.version) || self.version == ''",
+            lambda own: own.type not in OWN_ENGINES or own.version == "",
+            field="version",
+        ),
+        *(
+            Rule(
+                f"engine.type {engine} is known in the versions {', '.join(f'{line}.x' for line in lines)}: "
+                f"write version: {TESTED_VERSIONS[engine]}, or leave it out",
+                f"self.type != '{engine}' || !has(self.version) || self.version == '' || "
+                f"self.version.matches('{pattern_of(lines)}')",
+                _speaks(engine, lines),
+                field="version",
+            )
+            for engine, lines in DIALECTS.items()
+        ),
+        *(
+            Rule(
+                f"engine.{name} is for the engine types vllm and sglang: drop it",
+                f"!(self.type in {list(OWN_ENGINES)}) || !has(self.{name})",
+                _only_foreign(attribute),
+                field=name,
+            )
+            for name, attribute in (
+                ("quantization", "quantization"),
+                ("tensorParallelSize", "tensor_parallel_size"),
+            )
+        ),
+        Rule(
+            "engine.dtype float16 is for the engine types vllm and sglang: write bfloat16 or float32",
+            f"!(self.type in {list(OWN_ENGINES)}) || !has(self.dtype) || self.dtype != 'float16'",
+            lambda own: own.type not in OWN_ENGINES or own.dtype != "float16",
+            field="dtype",
+        ),
+        Rule(
+            "engine.kvCacheMib has no counterpart in sglang, which takes a share of the card: drop it, or "
+            "write extraArgs: [--mem-fraction-static=0.8]",
+            "self.type != 'sglang' || !has(self.kvCacheMib)",
+            lambda own: own.type != "sglang" or own.kv_cache_mib is None,
+            field="kvCacheMib",
         ),
         Rule(
             "engine.kvCacheMib has no meaning with engine.type simulated: use engine.simulated.kvCacheTokens",

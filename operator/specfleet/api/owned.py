@@ -28,6 +28,40 @@ SIMULATED_FLAGS = (
     "--knee-tokens",
     "--kv-cache-tokens",
 )
+# Flags of engines that are not ours: refused there only, with their short forms and in any spelling.
+VLLM_FLAGS = (
+    "--model",
+    "--served-model-name",
+    "--host",
+    "--port",
+    "--dtype",
+    "--quantization",
+    "--max-model-len",
+    "--max-num-seqs",
+    "--tensor-parallel-size",
+    "--kv-cache-memory-bytes",
+    "--shutdown-timeout",
+    "--custom-histogram-buckets",
+    "--speculative-config",
+    "--scheduler-cls",
+)
+SGLANG_FLAGS = (
+    "--model-path",
+    "--served-model-name",
+    "--host",
+    "--port",
+    "--dtype",
+    "--quantization",
+    "--context-length",
+    "--max-running-requests",
+    "--tp-size",
+    "--enable-metrics",
+    "--speculative-algorithm",
+    "--speculative-draft-model-path",
+    "--speculative-num-steps",
+    "--speculative-eagle-topk",
+    "--speculative-num-draft-tokens",
+)
 OWNED_FLAGS = (*COMMON_FLAGS, *BUILTIN_FLAGS, *SIMULATED_FLAGS)
 
 # Environment variables of the engine container.
@@ -38,14 +72,25 @@ SCHEDULE_VOLUME = "schedule"
 MODEL_VOLUME = "model"
 SCRATCH_VOLUME = "tmp"
 PROPOSER_VOLUME = "proposer"
-OWNED_VOLUMES = (SCHEDULE_VOLUME, MODEL_VOLUME, SCRATCH_VOLUME, PROPOSER_VOLUME)
+SHARED_MEMORY_VOLUME = "shared-memory"
+PLUGIN_VOLUME = "specfleet-plugins"
+OWNED_VOLUMES = (
+    SCHEDULE_VOLUME,
+    MODEL_VOLUME,
+    SCRATCH_VOLUME,
+    PROPOSER_VOLUME,
+    SHARED_MEMORY_VOLUME,
+    PLUGIN_VOLUME,
+)
 CONFIG_PATH = "/etc/specfleet"
 SCHEDULE_PATH = f"{CONFIG_PATH}/schedule"
 MODELS_PATH = "/models"
 PROPOSER_PATH = "/proposer"
+SHARED_MEMORY_PATH = "/dev/shm"  # noqa: S108 - a path in the pod
+PLUGIN_PATH = "/opt/specfleet-plugins"
 SCRATCH_PATH = "/tmp"  # noqa: S108 - a path in the pod
 # Where nothing of the user's may be mounted, also further down.
-CLOSED_TREES = (CONFIG_PATH, MODELS_PATH, PROPOSER_PATH)
+CLOSED_TREES = (CONFIG_PATH, MODELS_PATH, PROPOSER_PATH, PLUGIN_PATH)
 
 # Prefixes of labels and annotations that specfleet writes.
 OWNED_PREFIXES = ("specfleet.dev/", "app.kubernetes.io/")

@@ -9,10 +9,11 @@ from typing import Annotated, ClassVar
 from pydantic import Field
 
 from specfleet.api.engine_spec import EngineSpec, ModelSpec
+from specfleet.api.engine_versions import ENDED, METHODS, TESTED_VERSIONS, VLLM, pattern_of, release_line
 from specfleet.api.fields import Written
 from specfleet.api.pod_settings import PodSettings
 from specfleet.api.rules import ListMap, Rule, Rules, matching
-from specfleet.api.speculation_spec import MODEL_METHODS, DepthSpec, SpeculationSpec
+from specfleet.api.speculation_spec import DepthSpec, SpeculationSpec
 from specfleet.api.tuning_spec import Objectives, PoolTuning, ScheduleRow, TuningSpec
 
 
@@ -47,6 +48,32 @@ def _pins_within(rows: tuple[ScheduleRow, ...] | None, depth: int) -> bool:
     return rows is None or all(row.depth <= depth for row in rows)
 
 
+def _method_rule(engine: str, known: tuple[str, ...]) -> Rule:
+    *some, last = known
+    return Rule(
+        f"engine.type {engine} does not serve this method: write method {', '.join(some)} or {last}",
+        f"self.engine.type != '{engine}' || self.speculation.method in {list(known)}",
+        lambda own: own.engine.type != engine or own.speculation.method in known,
+        field="speculation.method",
+    )
+
+
+def _ended_rule(engine: str, method: str, lines: tuple[str, ...]) -> Rule:
+    version = "(has(self.engine.version) && self.engine.version != '' ? self.engine.version : '{}')"
+    return Rule(
+        f"method {method} ended with {engine} {lines[-1]}: write an engine.version {lines[-1]}.x, or choose "
+        "another method",
+        f"self.engine.type != '{engine}' || self.speculation.method != '{method}' || "
+        f"{version.format(TESTED_VERSIONS[engine])}.matches('{pattern_of(lines)}')",
+        lambda own: (
+            own.engine.type != engine
+            or own.speculation.method != method
+            or release_line(own.engine.dialect) in lines
+        ),
+        field="speculation.method",
+    )
+
+
 # What DepthSpec has without a `depth` in the resource; never stored, so CEL has to be told.
 _MAX_DEPTH = (
     "(self.speculation.method == 'none' ? 0 : "
@@ -58,7 +85,7 @@ class Spec(Written):
     """What is served, by what, how speculatively, and on how many pods."""
 
     model: ModelSpec = ModelSpec()
-    """The model that is served; required with engine.type builtin."""
+    """The model that is served; required with every engine.type but simulated."""
     engine: EngineSpec
     """The inference engine in the pods."""
     speculation: SpeculationSpec
@@ -72,10 +99,11 @@ class Spec(Written):
 
     rules: ClassVar[tuple[Rule, ...]] = (
         Rule(
-            "model.uri is required with engine.type builtin: write file:///path or pvc://claim/path",
-            "self.engine.type != 'builtin' || "
+            "model.uri is required with every engine.type but simulated: write file:///path or "
+            "pvc://claim/path",
+            "self.engine.type == 'simulated' || "
             "(has(self.model) && has(self.model.uri) && self.model.uri != '')",
-            lambda own: own.engine.type != "builtin" or own.model.uri != "",
+            lambda own: own.engine.type == "simulated" or own.model.uri != "",
             field="model",
         ),
         Rule(
@@ -85,13 +113,9 @@ class Spec(Written):
             lambda own: own.engine.type != "simulated" or own.model.uri == "",
             field="model",
         ),
-        Rule(
-            f"the methods {', '.join(MODEL_METHODS)} draft with weights, which engine.type simulated cannot "
-            "load: write method ngram or none, or engine.type builtin",
-            f"self.engine.type != 'simulated' || !(self.speculation.method in {list(MODEL_METHODS)})",
-            lambda own: own.engine.type != "simulated" or own.speculation.method not in MODEL_METHODS,
-            field="speculation.method",
-        ),
+        # vllm has every method in one version or another.
+        *(_method_rule(engine, known) for engine, known in METHODS.items() if engine != VLLM),
+        *(_ended_rule(engine, method, lines) for (engine, method), lines in ENDED.items()),
         Rule(
             "tuning.schedule must stay within speculation.depth.max (default 5; 0 with method none): lower "
             "the rows' depth or raise depth.max",

@@ -61,10 +61,11 @@ class ProposerSpec(Written):
 class SpeculationSpec(Written):
     """What drafts tokens, and how many."""
 
-    method: Literal["draftModel", "eagle", "eagle3", "medusa", "ngram", "none"]
+    method: Literal["draftModel", "eagle", "eagle3", "medusa", "mtp", "ngram", "suffix", "none"]
     """draftModel drafts with a small model of the same tokenizer; eagle, eagle3 and medusa with a head that
-    was trained for the served model (all four need proposer and engine.type builtin); ngram by looking back
-    in the sequence; none serves without a proposer. Changing it rolls the pods and starts a new baseline."""
+    was trained for the served model (all four need proposer); mtp with layers that the served model brings;
+    ngram by looking back in the sequence, suffix also in other requests; none serves without a proposer. Each
+    engine and version has some of them. Changing it rolls the pods and starts a new baseline."""
     proposer: ProposerSpec | None = None
     """The weights that draft; required with methods draftModel, eagle, eagle3 and medusa, and only there."""
     depth: DepthSpec = Field(default=DepthSpec(), json_schema_extra=NOT_STORED)

@@ -2,20 +2,25 @@
 
 from specfleet.api.owned import BUILTIN_FLAGS, COMMON_FLAGS, KV_CACHE_FLAG
 from specfleet.api.resource import Spec
-from specfleet.engines.engine import ModelPaths, Refusal, Timing
-from specfleet.engines.flags import common_arguments, owned_flag_refusals
+from specfleet.engines.engine import Actuation, ModelPaths, Refusal, Runtime, Timing
+from specfleet.engines.flags import common_arguments, own_runtime, owned_flag_refusals
 
 
 class BuiltinEngine:
     """Arguments, limits and timing of the built-in engine."""
 
     name = "builtin"
-    module = "specfleet_engine"
     owned_flags = (*COMMON_FLAGS, *BUILTIN_FLAGS)
     # startup: the size of the weights is not known here; 15 minutes read 100 GiB at 120 MiB/s.
     # pre_stop: time for the pod to leave its Services (recipe of kserve/kserve#5496).
     # drain: 2048 tokens at 50 ms take 102 s.
     timing = Timing(startup=900, pre_stop=15, drain=120, teardown=15)
+
+    def actuation(self, method: str, version: str) -> Actuation:
+        return Actuation("live")
+
+    def runtime(self, spec: Spec) -> Runtime:
+        return own_runtime("specfleet_engine", self.timing)
 
     def refusals(self, spec: Spec) -> tuple[Refusal, ...]:
         cache = () if spec.engine.kv_cache_mib is None else (KV_CACHE_FLAG,)

@@ -6,7 +6,7 @@ Source: design/contracts.md.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Literal, Protocol
 
 from specfleet.api.resource import Spec
 
@@ -53,16 +53,82 @@ class ModelPaths:
     proposer: str | None
 
 
+@dataclass(frozen=True, slots=True)
+class Port:
+    """A port of the container; its name is what Services, monitors and probes refer to."""
+
+    name: str
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
+class Probe:
+    """Either GET ``path`` on the first port, or run ``command`` in the container. Times in whole seconds."""
+
+    path: str = ""
+    command: tuple[str, ...] = ()
+    period: int = 5
+    timeout: int = 5
+    failures: int = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Probes:
+    """``startup`` guards the others: none of them runs before it has passed."""
+
+    startup: Probe
+    liveness: Probe
+    readiness: Probe
+
+
+@dataclass(frozen=True, slots=True)
+class Plugin:
+    """A package that an init container copies into an empty volume for the engine to import."""
+
+    container: str
+    image: str
+    """Key of the operator's configuration under ``images``."""
+    volume: str
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
+class Runtime:
+    """What the container needs beside its arguments.
+
+    ``ports``: the first one serves; metrics are scraped from all. ``environment``: name and value; a user may
+    override what does not begin with SPECFLEET_. ``shared_memory_mib``: size of /dev/shm; None: the runtime's
+    default of 64 MiB does. ``run_as_user``: for images whose own user is root.
+    """
+
+    command: tuple[str, ...]
+    ports: tuple[Port, ...]
+    probes: Probes
+    environment: tuple[tuple[str, str], ...] = ()
+    shared_memory_mib: int | None = None
+    run_as_user: int | None = None
+    plugin: Plugin | None = None
+
+
+# live: the engine follows the schedule file. rollout: a changed table is a changed pod. fixed: one depth,
+# chosen at start, whatever the load.
+Actuator = Literal["live", "rollout", "fixed"]
+
+
+@dataclass(frozen=True, slots=True)
+class Actuation:
+    """How the depth of one method can change, and why it cannot change better. ``why`` is empty for live."""
+
+    actuator: Actuator
+    why: str = ""
+
+
 class Engine(Protocol):
     """One engine. Pure: no I/O, no clock, no environment."""
 
     @property
     def name(self) -> str:
-        """What users write in ``engine.type``."""
-
-    @property
-    def module(self) -> str:
-        """Python module that the container runs."""
+        """What users write in ``engine.type``, and the key of its image in the operator's configuration."""
 
     @property
     def owned_flags(self) -> Sequence[str]:
@@ -71,6 +137,12 @@ class Engine(Protocol):
     @property
     def timing(self) -> Timing:
         """What probes and the grace period are sized from."""
+
+    def actuation(self, method: str, version: str) -> Actuation:
+        """Say how the depth of ``method`` changes in ``version``."""
+
+    def runtime(self, spec: Spec) -> Runtime:
+        """Give what the container needs beside its arguments."""
 
     def refusals(self, spec: Spec) -> Sequence[Refusal]:
         """Give every reason at once, so that one edit fixes the spec. Empty: served."""

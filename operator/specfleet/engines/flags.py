@@ -1,11 +1,30 @@
-"""Flags that every engine of ours understands, and the check that nobody else sets them."""
+"""What the engines of ours have in common: flags, probes, and the check that nobody else sets the flags."""
 
 from collections.abc import Sequence
 
 from specfleet.api.resource import NgramSpec, Spec
-from specfleet.engines.engine import Refusal, Timing
+from specfleet.engines.engine import Port, Probe, Probes, Refusal, Runtime, Timing
 
-HTTP_PORT = 8000
+HTTP = Port("http", 8000)
+
+
+def own_runtime(module: str, timing: Timing) -> Runtime:
+    """Give what a container of ours needs: liveness gives up after a minute, since steps may be long."""
+    return Runtime(
+        command=("python", "-m", module),
+        ports=(HTTP,),
+        probes=Probes(
+            startup=startup(timing, path="/health"),
+            liveness=Probe("/health", period=10, failures=6),
+            readiness=Probe("/ready"),
+        ),
+    )
+
+
+def startup(timing: Timing, *, path: str = "", command: tuple[str, ...] = (), seconds: int = 5) -> Probe:
+    """Give the start-up probe, which has the engine's whole budget; one try may take ``seconds``."""
+    period = 5
+    return Probe(path, command, period, seconds, failures=timing.startup // period)
 
 
 def common_arguments(spec: Spec, timing: Timing, *, served_name: str, schedule_file: str) -> tuple[str, ...]:
@@ -13,7 +32,7 @@ def common_arguments(spec: Spec, timing: Timing, *, served_name: str, schedule_f
     return (
         *("--served-model-name", served_name),
         *("--host", "0.0.0.0"),  # noqa: S104 - inside a pod, where Services and probes must reach it
-        *("--port", str(HTTP_PORT)),
+        *("--port", str(HTTP.number)),
         *("--schedule-file", schedule_file),
         *("--initial-depth", str(spec.speculation.depth.initial)),
         *("--max-depth", str(spec.speculation.depth.max)),

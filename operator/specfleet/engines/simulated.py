@@ -3,18 +3,23 @@
 from specfleet.api.duration import seconds
 from specfleet.api.owned import COMMON_FLAGS, SIMULATED_FLAGS
 from specfleet.api.resource import SimulatedSpec, Spec
-from specfleet.engines.engine import ModelPaths, Refusal, Timing
-from specfleet.engines.flags import common_arguments, owned_flag_refusals
+from specfleet.engines.engine import Actuation, ModelPaths, Refusal, Runtime, Timing
+from specfleet.engines.flags import common_arguments, own_runtime, owned_flag_refusals
 
 
 class SimulatedEngine:
     """Arguments, limits and timing of the simulated engine."""
 
     name = "simulated"
-    module = "specfleet_simulated"
     owned_flags = (*COMMON_FLAGS, *SIMULATED_FLAGS)
     # startup: two busy cores start 20 of them in about a minute. drain: 2048 tokens at 20 ms take 41 s.
     timing = Timing(startup=180, pre_stop=5, drain=60, teardown=10)
+
+    def actuation(self, method: str, version: str) -> Actuation:
+        return Actuation("live")
+
+    def runtime(self, spec: Spec) -> Runtime:
+        return own_runtime("specfleet_simulated", self.timing)
 
     def refusals(self, spec: Spec) -> tuple[Refusal, ...]:
         return owned_flag_refusals(self.owned_flags, spec.engine.extra_args)

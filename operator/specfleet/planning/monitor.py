@@ -5,9 +5,9 @@ Monitors over all namespaces are forbidden in many clusters (opendatahub-io/kser
 
 from specfleet.api.kinds import POD_MONITOR, Object
 from specfleet.api.resource import SpeculativeDeployment
+from specfleet.engines.registry import ENGINES
 from specfleet.planning import names
 from specfleet.planning.manifest import manifest
-from specfleet.planning.pod import PORT_NAME
 
 
 def pod_monitor(resource: SpeculativeDeployment, scrape_interval_seconds: float) -> Object:
@@ -18,7 +18,8 @@ def pod_monitor(resource: SpeculativeDeployment, scrape_interval_seconds: float)
         "podTargetLabels": [names.POOL_LABEL],
         "podMetricsEndpoints": [
             # A timeout above the interval is refused; the global default is 10 s.
-            {"port": PORT_NAME, "path": "/metrics", "interval": interval, "scrapeTimeout": interval}
+            {"port": port.name, "path": "/metrics", "interval": interval, "scrapeTimeout": interval}
+            for port in ENGINES[resource.spec.engine.type].runtime(resource.spec).ports
         ],
     }
     return manifest(POD_MONITOR, resource, resource.name, names.labels(resource.name), spec=spec)

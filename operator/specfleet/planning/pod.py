@@ -4,21 +4,17 @@ User settings come first, the restricted security context and specfleet's own la
 Source: design/contracts.md, reference/kopf-and-kubernetes.md section 8.
 """
 
+from collections.abc import Iterator
 from typing import Any
 
-from specfleet.api.owned import SCHEDULE_PATH, SCHEDULE_VOLUME, SCRATCH_PATH, SCRATCH_VOLUME
-from specfleet.engines.flags import HTTP_PORT
+from specfleet.api.owned import SCHEDULE_VOLUME, SCRATCH_VOLUME, SHARED_MEMORY_VOLUME
+from specfleet.engines.engine import Plugin
 from specfleet.planning import model_source, names
+from specfleet.planning.container import CONTAINER_SECURITY, engine_container, has_own_shared_memory
 from specfleet.planning.manifest import written
 from specfleet.planning.pool_design import PoolDesign
 
-PORT_NAME = "http"
-
-_CONTAINER_SECURITY = {
-    "allowPrivilegeEscalation": False,
-    "capabilities": {"drop": ["ALL"]},
-    "readOnlyRootFilesystem": True,
-}
+_SMALL = {"requests": {"cpu": "10m", "memory": "32Mi"}, "limits": {"memory": "128Mi"}}
 _POD_SECURITY = {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}}
 
 
@@ -30,6 +26,7 @@ def pod_template(design: PoolDesign) -> dict[str, Any]:
         **names.labels(design.resource.name, design.pool.name, names.ACTIVE),
         names.FINGERPRINT_LABEL: design.fingerprint,
     }
+    runtime = design.runtime
     metadata: dict[str, Any] = {"labels": labels}
     if template.annotations:
         metadata["annotations"] = written(template.annotations)
@@ -40,10 +37,35 @@ def pod_template(design: PoolDesign) -> dict[str, Any]:
             "automountServiceAccountToken": False,
             "enableServiceLinks": False,
             "terminationGracePeriodSeconds": design.engine.timing.grace,
-            "securityContext": written(_POD_SECURITY),
-            "containers": [_container(design)],
+            "securityContext": _security(runtime.run_as_user),
+            **({"initContainers": found} if (found := list(_init_containers(design))) else {}),
+            "containers": [engine_container(design)],
             "volumes": [*written(template.volumes), *_own_volumes(design)],
         },
+    }
+
+
+def _security(user: int | None) -> dict[str, Any]:
+    security: dict[str, Any] = written(_POD_SECURITY)
+    return security if user is None else security | {"runAsUser": user}
+
+
+def _init_containers(design: PoolDesign) -> Iterator[dict[str, Any]]:
+    """What must have run before the engine starts, in this order."""
+    if (plugin := design.runtime.plugin) is not None:
+        yield _plugin_container(plugin, design.images[plugin.container])
+
+
+def _plugin_container(plugin: Plugin, image: str) -> dict[str, Any]:
+    return {
+        "name": plugin.container,
+        "image": image,
+        # The image's own entry point copies what it holds into that folder.
+        "args": [plugin.path],
+        "resources": _SMALL,
+        "terminationMessagePolicy": "FallbackToLogsOnError",
+        "securityContext": written(CONTAINER_SECURITY),
+        "volumeMounts": [{"name": plugin.volume, "mountPath": plugin.path}],
     }
 
 
@@ -66,53 +88,8 @@ def _placement(design: PoolDesign) -> dict[str, Any]:
     return {field: value for field, value in fields.items() if value}
 
 
-def _container(design: PoolDesign) -> dict[str, Any]:
-    container: dict[str, Any] = {
-        "name": names.ENGINE_CONTAINER,
-        "image": design.image,
-        "command": ["python", "-m", design.engine.module],
-        "args": list(design.arguments),
-        "ports": [{"name": PORT_NAME, "containerPort": HTTP_PORT, "protocol": "TCP"}],
-        **_probes(design),
-        # The pod leaves its Services while this sleep runs; only then is the engine told to stop.
-        "lifecycle": {"preStop": {"sleep": {"seconds": design.engine.timing.pre_stop}}},
-        # An engine that cannot start says why in its last line; the condition Degraded quotes it.
-        "terminationMessagePolicy": "FallbackToLogsOnError",
-        "securityContext": written(_CONTAINER_SECURITY),
-        "volumeMounts": [*written(design.pool.template.volume_mounts), *_own_mounts(design)],
-    }
-    if env := written(design.resource.spec.engine.env):
-        container["env"] = env
-    if resources := {
-        field: value for field, value in written(design.pool.template.resources).items() if value
-    }:
-        container["resources"] = resources
-    return container
-
-
-def _probes(design: PoolDesign) -> dict[str, Any]:
-    """Start-up has the engine's whole budget; liveness begins only after it (vllm-project/aibrix#772).
-
-    Liveness gives up after a minute: one long step on a busy node must not kill a pod.
-    """
-    period = 5
-    return {
-        "startupProbe": {
-            **_get("/health"),
-            "periodSeconds": period,
-            "timeoutSeconds": 5,
-            "failureThreshold": design.engine.timing.startup // period,
-        },
-        "livenessProbe": {**_get("/health"), "periodSeconds": 10, "timeoutSeconds": 5, "failureThreshold": 6},
-        "readinessProbe": {**_get("/ready"), "periodSeconds": 5, "timeoutSeconds": 5, "failureThreshold": 2},
-    }
-
-
-def _get(path: str) -> dict[str, Any]:
-    return {"httpGet": {"path": path, "port": PORT_NAME}}
-
-
 def _own_volumes(design: PoolDesign) -> list[dict[str, Any]]:
+    runtime = design.runtime
     return [
         {"name": SCHEDULE_VOLUME, "configMap": {"name": design.schedule}},
         {"name": SCRATCH_VOLUME, "emptyDir": {}},
@@ -120,16 +97,14 @@ def _own_volumes(design: PoolDesign) -> list[dict[str, Any]]:
             {"name": mount.volume, "persistentVolumeClaim": {"claimName": mount.claim, "readOnly": True}}
             for mount in model_source.claim_mounts(design.resource.spec)
         ),
-    ]
-
-
-def _own_mounts(design: PoolDesign) -> list[dict[str, Any]]:
-    return [
-        # A directory, never subPath: the kubelet does not refresh that.
-        {"name": SCHEDULE_VOLUME, "mountPath": SCHEDULE_PATH, "readOnly": True},
-        {"name": SCRATCH_VOLUME, "mountPath": SCRATCH_PATH},
+        *([] if runtime.plugin is None else [{"name": runtime.plugin.volume, "emptyDir": {}}]),
         *(
-            {"name": mount.volume, "mountPath": mount.path, "readOnly": True}
-            for mount in model_source.claim_mounts(design.resource.spec)
+            []
+            if runtime.shared_memory_mib is None or has_own_shared_memory(design)
+            else [_in_memory(SHARED_MEMORY_VOLUME, runtime.shared_memory_mib)]
         ),
     ]
+
+
+def _in_memory(name: str, mib: int) -> dict[str, Any]:
+    return {"name": name, "emptyDir": {"medium": "Memory", "sizeLimit": f"{mib}Mi"}}

@@ -4,19 +4,21 @@ Resolved means: engine adapter, image, arguments, names, and the fingerprint tha
 be compared. Source: design/contracts.md, design/tuning.md section 12.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from specfleet.api.configuration import Configuration
 from specfleet.api.owned import SCHEDULE_PATH
 from specfleet.api.resource import PoolSpec, SpeculativeDeployment
-from specfleet.engines.engine import Engine
+from specfleet.engines.engine import Engine, Runtime
 from specfleet.planning import model_source, names
 from specfleet.planning.manifest import digest, written
 
 SCHEDULE_KEY = "schedule.json"
 _FINGERPRINT_LENGTH = 10
+# Where a default image names the engine's version.
+VERSION_PLACE = "{version}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +28,16 @@ class PoolDesign:
     resource: SpeculativeDeployment
     pool: PoolSpec
     engine: Engine
-    image: str
+    images: Mapping[str, str]
+    """By container: the engine, and the init containers that specfleet adds."""
+
+    @property
+    def image(self) -> str:
+        return self.images[names.ENGINE_CONTAINER]
+
+    @property
+    def runtime(self) -> Runtime:
+        return self.engine.runtime(self.resource.spec)
 
     @property
     def deployment(self) -> str:
@@ -68,7 +79,9 @@ class PoolDesign:
             "nodeSelector": written(template.node_selector),
             "nodeAffinity": written(template.affinity).get("nodeAffinity"),
         }
-        # Without a proposer there is no such key: fingerprints from before there were any still hold.
+        # Only what is there makes a key: fingerprints from before these fields were still hold.
+        if spec.engine.version:
+            comparable["version"] = spec.engine.version
         if spec.speculation.proposer is not None:
             comparable["proposer"] = spec.speculation.proposer.uri
         return digest(comparable)[:_FINGERPRINT_LENGTH]
@@ -86,14 +99,28 @@ def design_pool(
     A default image that changes (an upgrade of the operator) rolls nothing: pods that run what the spec asks
     for keep their image until the spec asks for something else.
     """
-    default = {"builtin": configuration.images.builtin, "simulated": configuration.images.simulated}
-    if resource.spec.engine.image:
-        return PoolDesign(resource, pool, engine, resource.spec.engine.image)
-    if live is not None and (image := _running_image(live)) is not None:
-        running = PoolDesign(resource, pool, engine, image)
+    images = _images(resource, engine, configuration)
+    if live is not None:
+        kept = images | _running_images(live, images)
+        if resource.spec.engine.image:
+            kept[names.ENGINE_CONTAINER] = resource.spec.engine.image
+        running = PoolDesign(resource, pool, engine, kept)
         if running.fingerprint == live_fingerprint(live):
             return running
-    return PoolDesign(resource, pool, engine, default[engine.name])
+    return PoolDesign(resource, pool, engine, images)
+
+
+def _images(resource: SpeculativeDeployment, engine: Engine, configuration: Configuration) -> dict[str, str]:
+    """Resolve the image of every container; empty: the operator's configuration has none."""
+    spec = resource.spec
+    defaults = configuration.images.model_dump()
+    images = {
+        names.ENGINE_CONTAINER: spec.engine.image
+        or defaults[engine.name].replace(VERSION_PLACE, spec.engine.dialect)
+    }
+    if (plugin := engine.runtime(spec).plugin) is not None:
+        images[plugin.container] = defaults[plugin.image]
+    return images
 
 
 def live_fingerprint(live: Mapping[str, Any]) -> str | None:
@@ -103,9 +130,8 @@ def live_fingerprint(live: Mapping[str, Any]) -> str | None:
     return found
 
 
-def _running_image(live: Mapping[str, Any]) -> str | None:
-    for container in live["spec"]["template"]["spec"]["containers"]:
-        if container["name"] == names.ENGINE_CONTAINER:
-            image: str | None = container.get("image")
-            return image
-    return None
+def _running_images(live: Mapping[str, Any], wanted: Collection[str]) -> dict[str, str]:
+    """Read the images of a live Deployment, of those containers that are still wanted."""
+    pod = live["spec"]["template"]["spec"]
+    containers = (*(pod.get("initContainers") or ()), *pod["containers"])
+    return {container["name"]: container["image"] for container in containers if container["name"] in wanted}

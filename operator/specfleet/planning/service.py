@@ -2,10 +2,9 @@
 
 from specfleet.api.kinds import SERVICE, Object
 from specfleet.api.resource import SpeculativeDeployment
-from specfleet.engines.flags import HTTP_PORT
+from specfleet.engines.flags import HTTP
 from specfleet.planning import names
 from specfleet.planning.manifest import manifest
-from specfleet.planning.pod import PORT_NAME
 
 
 def service(resource: SpeculativeDeployment, pool: str | None = None) -> Object:
@@ -13,6 +12,6 @@ def service(resource: SpeculativeDeployment, pool: str | None = None) -> Object:
     name = resource.name if pool is None else names.pool_service(resource.name, pool)
     spec = {
         "selector": names.selector(resource.name, pool),
-        "ports": [{"name": PORT_NAME, "port": HTTP_PORT, "targetPort": PORT_NAME, "protocol": "TCP"}],
+        "ports": [{"name": HTTP.name, "port": HTTP.number, "targetPort": HTTP.name, "protocol": "TCP"}],
     }
     return manifest(SERVICE, resource, name, names.labels(resource.name, pool), spec=spec)

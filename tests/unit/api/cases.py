@@ -28,6 +28,8 @@ spec:
 METHODS_WITH_WEIGHTS = ("draftModel", "eagle", "eagle3", "medusa")
 
 SIMULATED = {"spec.engine.type": "simulated", "spec.model": GONE}
+VLLM = {"spec.engine.type": "vllm"}
+SGLANG = {"spec.engine.type": "sglang"}
 
 
 @dataclass(frozen=True)
@@ -130,6 +132,32 @@ ACCEPTED = [
     Case(
         "proposer-in-the-image",
         {"spec.speculation": {"method": "eagle3", "proposer": {"uri": "file:///models/eagle3"}}},
+    ),
+    *(
+        Case(
+            f"{engine['spec.engine.type']}-with-{method}",
+            engine | {"spec.speculation": {"method": method, "proposer": {"uri": "pvc://heads/v1"}}},
+        )
+        for engine, names in ((VLLM, METHODS_WITH_WEIGHTS), (SGLANG, METHODS_WITH_WEIGHTS[:3]))
+        for method in names
+    ),
+    *(
+        Case(f"{engine['spec.engine.type']}-with-{method}", engine | {"spec.speculation": {"method": method}})
+        for engine, names in ((VLLM, ("mtp", "ngram", "suffix", "none")), (SGLANG, ("mtp", "ngram", "none")))
+        for method in names
+    ),
+    Case("vllm-0.33", VLLM | {"spec.engine.version": "0.33.1"}),
+    Case("sglang-0.5", SGLANG | {"spec.engine.version": "0.5.4"}),
+    Case(
+        "vllm-with-all-of-its-fields",
+        VLLM
+        | {
+            "spec.engine.version": "0.32.0",
+            "spec.engine.dtype": "float16",
+            "spec.engine.quantization": "fp8",
+            "spec.engine.tensorParallelSize": 2,
+            "spec.engine.kvCacheMib": 4096,
+        },
     ),
     Case("no-speculation", {"spec.speculation": {"method": "none"}}),
     Case(
@@ -276,13 +304,58 @@ REFUSED = [
         "model-for-simulated", {"spec.engine.type": "simulated"}, "spec.model", "no meaning with engine.type"
     ),
     # engine
-    malformed("unknown-engine", {"spec.engine.type": "vllm"}, "spec.engine.type", "must be one of"),
+    malformed("unknown-engine", {"spec.engine.type": "tgi"}, "spec.engine.type", "must be one of"),
     malformed("no-engine", {"spec.engine": GONE}, "spec.engine", "is required"),
     malformed("engine-as-text", {"spec.engine": "builtin"}, "spec.engine", "must be a mapping"),
-    malformed(
-        "unknown-field", {"spec.engine.quantization": "fp8"}, "spec.engine.quantization", "unknown field"
+    malformed("unknown-field", {"spec.engine.threads": 2}, "spec.engine.threads", "unknown field"),
+    malformed("unknown-dtype", {"spec.engine.dtype": "int8"}, "spec.engine.dtype", "must be one of"),
+    refused(
+        "half-precision-for-builtin", {"spec.engine.dtype": "float16"}, "spec.engine.dtype", "write bfloat16"
     ),
-    malformed("unknown-dtype", {"spec.engine.dtype": "float16"}, "spec.engine.dtype", "must be one of"),
+    *(
+        refused(
+            f"{field}-for-{engine}",
+            {**edits, f"spec.engine.{field}": value},
+            f"spec.engine.{field}",
+            "drop it",
+        )
+        for engine, edits in (("builtin", {}), ("simulated", SIMULATED))
+        for field, value in (("version", "0.32.0"), ("quantization", "fp8"), ("tensorParallelSize", 1))
+    ),
+    malformed(
+        "unknown-quantization",
+        VLLM | {"spec.engine.quantization": "q4"},
+        "spec.engine.quantization",
+        "must be one of",
+    ),
+    malformed(
+        "no-gpu-at-all",
+        VLLM | {"spec.engine.tensorParallelSize": 0},
+        "spec.engine.tensorParallelSize",
+        "at least 1",
+    ),
+    *(
+        refused(
+            f"{engine['spec.engine.type']}-{version}",
+            engine | {"spec.engine.version": version},
+            "spec.engine.version",
+            "must be like" if version in ("0.32", "v0.32.0") else "leave it out",
+        )
+        for engine, version in (
+            (VLLM, "0.31.2"),
+            (VLLM, "0.320.0"),
+            (VLLM, "0.32"),
+            (VLLM, "v0.32.0"),
+            (SGLANG, "0.32.0"),
+            (SGLANG, "0.6.0"),
+        )
+    ),
+    refused(
+        "kv-cache-in-mib-for-sglang",
+        SGLANG | {"spec.engine.kvCacheMib": 512},
+        "spec.engine.kvCacheMib",
+        "--mem-fraction-static",
+    ),
     malformed(
         "length-as-text", {"spec.engine.maxModelLen": "2048"}, "spec.engine.maxModelLen", "whole number"
     ),
@@ -379,7 +452,28 @@ REFUSED = [
     ),
     # speculation
     malformed(
-        "unknown-method", {"spec.speculation.method": "suffix"}, "spec.speculation.method", "must be one of"
+        "unknown-method", {"spec.speculation.method": "dflash"}, "spec.speculation.method", "must be one of"
+    ),
+    *(
+        refused(
+            f"{method}-for-{engine.get('spec.engine.type', 'builtin')}",
+            engine | {"spec.speculation": {"method": method}},
+            "spec.speculation.method",
+            "does not serve this method",
+        )
+        for engine, method in (({}, "mtp"), ({}, "suffix"), (SIMULATED, "suffix"), (SGLANG, "suffix"))
+    ),
+    *(
+        refused(
+            f"medusa-for-{engine['spec.engine.type']}",
+            engine | {"spec.speculation": {"method": "medusa", "proposer": {"uri": "pvc://heads/v1"}}},
+            "spec.speculation.method",
+            says,
+        )
+        for engine, says in (
+            (VLLM | {"spec.engine.version": "0.33.0"}, "ended with vllm 0.32"),
+            (SGLANG, "does not serve this method"),
+        )
     ),
     *(
         refused(

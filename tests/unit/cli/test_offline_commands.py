@@ -53,7 +53,7 @@ def test_a_file_from_standard_input_is_read() -> None:
 
 
 def test_every_problem_of_every_resource_is_told_with_its_name(written: Path) -> None:
-    broken = edited(Case("").resource, {"metadata.name": "other", "spec.engine.type": "vllm", "extra": 1})
+    broken = edited(Case("").resource, {"metadata.name": "other", "spec.engine.type": "tgi", "extra": 1})
     written.write_text(f"{VALID}---\n{yaml.safe_dump(broken)}", encoding="utf-8")
 
     result = RUNNER.invoke(app, ["validate", str(written)])

@@ -57,7 +57,13 @@ def a_simulated_resource(*pools: Mapping[str, Any], **fields: Any) -> Speculativ
 def a_configuration(**fields: Any) -> Configuration:
     return Configuration.model_validate(
         {
-            "images": {"builtin": "example.test/engine:1", "simulated": "example.test/simulated:1"},
+            "images": {
+                "builtin": "example.test/engine:1",
+                "simulated": "example.test/simulated:1",
+                "vllm": "example.test/vllm:v{version}",
+                "vllmPlugin": "example.test/vllm-plugin:1",
+                "sglang": "example.test/sglang:v{version}",
+            },
             "metricsSources": {"default": {"url": "http://prometheus.test"}},
             **fields,
         }

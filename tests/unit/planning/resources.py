@@ -89,9 +89,25 @@ def builtin_drafter() -> SpeculativeDeployment:
     )
 
 
+def vllm_drafter() -> SpeculativeDeployment:
+    return a_resource(
+        a_pool("interactive", template={"resources": {"limits": {"nvidia.com/gpu": 2}}}),
+        model={"uri": "pvc://weights/llama"},
+        engine={
+            "type": "vllm",
+            "version": "0.32.0",
+            "quantization": "fp8",
+            "tensorParallelSize": 2,
+            "kvCacheMib": 8192,
+        },
+        speculation={"method": "eagle3", "proposer": {"uri": "pvc://heads/eagle3"}},
+    )
+
+
 RESOURCES = {
     "builtin-drafter": builtin_drafter(),
     "builtin-full": builtin_full(),
     "builtin-small": a_resource(),
     "simulated": simulated_full(),
+    "vllm-drafter": vllm_drafter(),
 }
