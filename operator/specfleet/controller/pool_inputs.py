@@ -5,11 +5,14 @@ from datetime import UTC, datetime
 from specfleet.api.configuration import Configuration
 from specfleet.api.objectives import effective_objectives, effective_tuning
 from specfleet.controller.fleet import PoolView
+from specfleet.engines.dictionaries import METRICS
+from specfleet.engines.metrics import MetricDictionary
 from specfleet.telemetry.samples import Readings
 from specfleet.tuning.evidence import Evidence
 from specfleet.tuning.settings import PoolSettings
 
 WARM_UP_SCRAPES = 12  # 180 s at 15 s: graph capture and cold caches, design/tuning.md section 11
+VARIABLE_DRAFTS = frozenset({"ngram"})  # looked up in the text: as long as the match, or none
 GPU_PRODUCT_LABEL = "nvidia.com/gpu.product"  # set on nodes by the maker's feature discovery
 
 
@@ -27,11 +30,18 @@ def settings_of(view: PoolView, configuration: Configuration) -> PoolSettings:
     )
 
 
+def metrics_of(view: PoolView) -> MetricDictionary:
+    """Give the dictionary of the pool's engine."""
+    return METRICS[view.resource.spec.engine.type]
+
+
 def evidence_of(
     view: PoolView, readings: Readings, fault: str | None, configuration: Configuration, now: float
 ) -> Evidence:
     """Pick one pool's part of a pass. ``fault``: why the metrics source gave nothing."""
     expected = frozenset(view.ready)
+    spec, dictionary = view.resource.spec, metrics_of(view)
+    speculating = spec.speculation.method != "none"
     seconds = WARM_UP_SCRAPES * configuration.tuning.scrape_interval_seconds
     return Evidence(
         document=view.document,
@@ -43,4 +53,11 @@ def evidence_of(
         versions=readings.versions,
         query_fault=fault,
         replicas=view.replicas,
+        missing={
+            pod: dictionary.missing(names, speculating=speculating)
+            for pod, names in readings.names.items()
+            if pod in expected
+        },
+        engine=dictionary.label,
+        variable_drafts=spec.speculation.method in VARIABLE_DRAFTS,
     )

@@ -21,13 +21,13 @@ from specfleet.cluster.events import EventRecorder
 from specfleet.controller.figures import Figures
 from specfleet.controller.fleet import PoolKey, PoolView, read_fleet
 from specfleet.controller.mend import mended
-from specfleet.controller.pool_inputs import evidence_of, settings_of
+from specfleet.controller.pool_inputs import evidence_of, metrics_of, settings_of
 from specfleet.controller.pool_memory import SAVE_SECONDS, remembered, save
 from specfleet.controller.push import behind, refresh_mounts, write_schedule
 from specfleet.controller.tuner_events import news
 from specfleet.controller.tuner_status import PoolReport, action, comparable, status_body
 from specfleet.telemetry.errors import MetricsError
-from specfleet.telemetry.queries import fleet_queries
+from specfleet.telemetry.fleet import FleetReader
 from specfleet.telemetry.samples import FleetSamples, Readings
 from specfleet.telemetry.source import MetricsSource
 from specfleet.tuning.decide import Outcome, decide
@@ -57,7 +57,7 @@ class _Pool:
 class _Metrics:
     """One source's readings of this pass, or why there are none."""
 
-    readings: Readings = field(default_factory=lambda: Readings((), frozenset(), {}))
+    readings: Readings = field(default_factory=Readings)
     fault: str | None = None
 
 
@@ -76,14 +76,15 @@ class TuningPass:
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._client = client
-        self._sources = sources
         self._configuration = configuration
         self._events = events
         self._figures = figures
         self._fence = fence
         self._clock = clock
         scrape = configuration.tuning.scrape_interval_seconds
-        self._queries = fleet_queries(configuration.metrics_scope, scrape)
+        self._readers = {
+            name: FleetReader(source, configuration.metrics_scope, scrape) for name, source in sources.items()
+        }
         self._samples = {name: FleetSamples(scrape) for name in sources}
         self._pools: dict[PoolKey, _Pool] = {}
         self._parallel = asyncio.Semaphore(PARALLEL_RESOURCES)
@@ -126,21 +127,19 @@ class TuningPass:
         return dict(zip(by_source, answers, strict=True))
 
     async def _read_source(self, name: str, views: Sequence[PoolView], now: float) -> _Metrics:
-        source = self._sources.get(name)
-        if source is None:
-            known = ", ".join(sorted(self._sources)) or "none"
+        reader = self._readers.get(name)
+        if reader is None:
+            known = ", ".join(sorted(self._readers)) or "none"
             return _Metrics(fault=f"metricsSource {name} is not in the operator's configuration ({known})")
-        owned = frozenset(pod for view in views for pod in view.ready)
-        if not owned:
+        fleet = {pod: metrics_of(view) for view in views for pod in view.ready}
+        if not fleet:
             return _Metrics()
-        answers = []
-        for title, promql in self._queries.items():
-            try:
-                answers.append(await source.query(promql, now))
-            except MetricsError as error:
-                logger.warning("query %s of metrics source %s failed: %s", title, name, error)
-                return _Metrics(fault=f"query {title}: {error}")
-        return _Metrics(self._samples[name].advance(answers, owned, now))
+        try:
+            answer = await reader.read(fleet, now)
+        except MetricsError as error:
+            logger.warning("metrics source %s failed: %s", name, error)
+            return _Metrics(fault=str(error))
+        return _Metrics(self._samples[name].advance(answer, fleet, now))
 
     async def _tune(self, views: Sequence[PoolView], metrics: Mapping[str, _Metrics], now: float) -> None:
         """Tune the pools of one resource; a failure concerns this resource only."""

@@ -7,13 +7,14 @@ from datetime import UTC, datetime
 from specfleet.api.configuration import TuningPace
 from specfleet.api.objectives import EffectiveObjectives, EffectiveTuning
 from specfleet.api.schedule import Document
+from specfleet.engines.metrics_vllm import BUILTIN
 from specfleet.simulator.pod import NAMESPACE, Pod
 from specfleet.simulator.policy import Policy
 from specfleet.simulator.pool import EPOCH, ongoing
 from specfleet.simulator.prometheus import SimulatedPrometheus, parse_selector
 from specfleet.simulator.scenario import Scenario
 from specfleet.telemetry.errors import MetricsError
-from specfleet.telemetry.queries import fleet_queries
+from specfleet.telemetry.queries import fleet_query
 from specfleet.telemetry.samples import FleetSamples, Readings
 from specfleet.tuning.decide import Outcome
 from specfleet.tuning.decision import EndProbe, Probe, Push
@@ -38,7 +39,7 @@ class SimulatedOperator:
         self._settings = settings_of(scenario)
         self._memory = Memory()
         scrape = scenario.telemetry.scrape_seconds
-        self._queries = fleet_queries(SCOPE, scrape)
+        self._query = fleet_query([BUILTIN], SCOPE, scrape)
         self._samples = FleetSamples(scrape)
 
     @property
@@ -46,8 +47,7 @@ class SimulatedOperator:
         """Say which metrics the queries read: pods need not show others."""
         names = [
             pattern
-            for promql in self._queries.values()
-            for label, operator, pattern in parse_selector(promql).matchers
+            for label, operator, pattern in parse_selector(self._query).matchers
             if label == "__name__" and operator in ("=", "=~")
         ]
         return lambda name: any(pattern.fullmatch(name) for pattern in names)
@@ -75,13 +75,11 @@ class SimulatedOperator:
         at = now - EPOCH
         self._prometheus.unreachable = ongoing(self._scenario.faults, "outage", at)
         self._prometheus.warns = ongoing(self._scenario.faults, "warning", at)
-        answers = []
-        for title, promql in self._queries.items():
-            try:
-                answers.append(self._prometheus.answer(promql, now))
-            except MetricsError as error:
-                return Readings((), frozenset(), {}), f"query {title}: {error}"
-        return self._samples.advance(answers, owned, now), None
+        try:
+            answer = self._prometheus.answer(self._query, now)
+        except MetricsError as error:
+            return Readings(), str(error)
+        return self._samples.advance(answer, dict.fromkeys(owned, BUILTIN), now), None
 
     def _evidence(
         self,

@@ -3,45 +3,37 @@
 One `FleetSamples` lives as long as the operator leads. Source: design/tuning.md, sections 3.1 and 3.4.
 """
 
-import math
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from itertools import chain
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
-from specfleet.telemetry import metrics
+from specfleet.engines.metrics import Count, Level, MetricDictionary
+from specfleet.telemetry.fleet import Fleet
 from specfleet.telemetry.source import Series
+from specfleet.telemetry.targets import SCHEDULE_LIVE, SCHEDULE_VERSION, Scrape, Values, newest_scrape
 from specfleet.tuning.interval import Counts, PodInterval, PodKey
 
 STALE_SCRAPES = 3
 GAP_SCRAPES = 4
 STUCK_INTERVALS = 3
+STICKY_INTERVALS = 2
 
-SeriesKey = tuple[tuple[str, str], ...]
 _Pair = tuple[Mapping[str, str], float, float]  # labels, previous value, value
-Values = Mapping[SeriesKey, float | None]  # None: the value was NaN or infinite
 
 
 @dataclass(frozen=True, slots=True)
 class Readings:
     """What one pass read. ``reporting`` are the owned pods with a sample that is not stale.
 
-    ``versions`` are (fence, version) of the schedule that each of them had in force.
+    ``versions`` are (fence, version) of the schedule that each of them had in force, ``names`` the series
+    that each of them shows.
     """
 
-    intervals: tuple[PodInterval, ...]
-    reporting: frozenset[PodKey]
-    versions: Mapping[PodKey, tuple[int, int]]
-
-
-@dataclass(frozen=True, slots=True)
-class _Scrape:
-    """One scrape of one pod. ``oldest`` is the stamp of the oldest sample of each series in the window."""
-
-    at: float
-    values: Values
-    oldest: Mapping[SeriesKey, float]
+    intervals: tuple[PodInterval, ...] = ()
+    reporting: frozenset[PodKey] = frozenset()
+    versions: Mapping[PodKey, tuple[int, int]] = field(default_factory=dict)
+    names: Mapping[PodKey, frozenset[str]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +42,7 @@ class _Baseline:
     values: Values
     version: tuple[int, int] | None
     frozen_intervals: int
+    refreshed_at: float | None  # when the gauge that tells of sticky ones last moved
 
 
 class FleetSamples:
@@ -59,37 +52,43 @@ class FleetSamples:
         self._scrape_seconds = scrape_seconds
         self._baselines: dict[PodKey, _Baseline] = {}
 
-    def advance(self, answers: Sequence[Iterable[Series]], owned: Collection[PodKey], now: float) -> Readings:
-        """Take the answers of one pass. A pod counts only if it is in every one of them."""
-        by_pod = [_by_pod(answer, owned) for answer in answers]
+    def advance(self, answer: Iterable[Series], owned: Fleet, now: float) -> Readings:
+        """Take the answer of one pass."""
+        by_pod = _by_pod(answer, owned)
+        window = STALE_SCRAPES * self._scrape_seconds
         intervals: list[PodInterval] = []
-        reporting: set[PodKey] = set()
-        for pod in owned:
-            scrape = _newest_common([answer.get(pod, []) for answer in by_pod])
+        names: dict[PodKey, frozenset[str]] = {}
+        for pod, dictionary in owned.items():
+            scrape = newest_scrape(by_pod.get(pod, ()), dictionary.prefix, window)
             # By its own stamp: Prometheus goes on returning samples of a target that is gone (trap P9).
-            if scrape is None or scrape.at < now - STALE_SCRAPES * self._scrape_seconds:
+            if scrape is None or scrape.at < now - window:
                 continue
-            reporting.add(pod)
-            if interval := self._difference(pod, scrape):
+            names[pod] = frozenset(dict(key)["__name__"] for key in scrape.values)
+            if interval := self._difference(pod, dictionary, scrape):
                 intervals.append(interval)
         for gone in set(self._baselines) - set(owned):
             del self._baselines[gone]
-        versions = {pod: v for pod in reporting if (v := self._baselines[pod].version) is not None}
-        return Readings(tuple(intervals), frozenset(reporting), versions)
+        versions = {pod: v for pod in names if (v := self._baselines[pod].version) is not None}
+        return Readings(tuple(intervals), frozenset(names), versions, names)
 
-    def _difference(self, pod: PodKey, scrape: _Scrape) -> PodInterval | None:
+    def _difference(self, pod: PodKey, dictionary: MetricDictionary, scrape: Scrape) -> PodInterval | None:
         before = self._baselines.get(pod)
         if before is not None and scrape.at <= before.at:
             return None
         version = _version(scrape.values)
         if before is None or scrape.at - before.at > GAP_SCRAPES * self._scrape_seconds:
-            self._baselines[pod] = _Baseline(scrape.at, scrape.values, version, 0)
+            self._baselines[pod] = _Baseline(scrape.at, scrape.values, version, 0, None)
             return None
-        counts, restarted = _counts(self._pairs(before, scrape))
-        running = _total(scrape.values, metrics.RUNNING)
+        counts, restarted = _counts(dictionary, self._pairs(before, scrape))
+        levels = _levels(dictionary, before.values, scrape.values)
+        running = levels.get("running")
         moved = counts.all_steps > 0 or (counts.generation_tokens or 0.0) > 0
         frozen = 0 if moved or not running else before.frozen_intervals + 1
-        self._baselines[pod] = _Baseline(scrape.at, scrape.values, version, frozen)
+        refreshed_at = _refreshed_at(dictionary, before, scrape)
+        self._baselines[pod] = _Baseline(scrape.at, scrape.values, version, frozen, refreshed_at)
+        fresh = STICKY_INTERVALS * self._scrape_seconds
+        if not running or refreshed_at is None or scrape.at - refreshed_at > fresh:
+            levels = {name: value for name, value in levels.items() if name not in _sticky(dictionary)}
         return PodInterval(
             pod=pod,
             start=before.at,
@@ -99,13 +98,12 @@ class FleetSamples:
             version=version,
             restarted=restarted,
             stuck=frozen >= STUCK_INTERVALS,
-            running=running,
-            waiting=_total(scrape.values, metrics.WAITING),
-            kv_usage=_mean(scrape.values, metrics.KV_USAGE),
-            kv_capacity_tokens=_kv_capacity(scrape.values),
+            aligned=scrape.aligned,
+            not_live=_not_live(scrape.values),
+            **levels,
         )
 
-    def _pairs(self, before: _Baseline, scrape: _Scrape) -> Iterator[_Pair]:
+    def _pairs(self, before: _Baseline, scrape: Scrape) -> Iterator[_Pair]:
         """Pair each series' value with its predecessor; one without a predecessor is left out (trap P4)."""
         adjacent = scrape.at - before.at < STALE_SCRAPES * self._scrape_seconds
         for key, value in scrape.values.items():
@@ -119,87 +117,93 @@ class FleetSamples:
                 yield dict(key), previous, value
 
 
-def _by_pod(answer: Iterable[Series], owned: Collection[PodKey]) -> dict[PodKey, list[Series]]:
+def _by_pod(answer: Iterable[Series], owned: Fleet) -> dict[PodKey, list[Series]]:
     pods: dict[PodKey, list[Series]] = {}
     for series in answer:
         # Target labels; an exporter's own label is called exported_pod (trap P17).
         pod = (series.labels.get("namespace", ""), series.labels.get("pod", ""))
-        if pod in owned:
+        if pod not in owned:
+            continue
+        breakdown = owned[pod].breakdown_label
+        if breakdown is None or not series.labels.get(breakdown):
             pods.setdefault(pod, []).append(series)
     return pods
 
 
-def _newest_common(answers: Sequence[list[Series]]) -> _Scrape | None:
-    """Find the newest scrape that all answers know: one may be read before it was stored, one after."""
-    stamps = [{at for series in answer for at, _ in series.samples} for answer in answers]
-    common = set.intersection(*stamps) if stamps else set()
-    if not common:
-        return None
-    newest = max(common)
-    values: dict[SeriesKey, float | None] = {}
-    oldest: dict[SeriesKey, float] = {}
-    for series in chain.from_iterable(answers):
-        value = next((value for at, value in reversed(series.samples) if at == newest), None)
-        if value is not None:
-            key = tuple(sorted(series.labels.items()))
-            values[key] = value if math.isfinite(value) else None
-            oldest[key] = series.samples[0][0]
-    return _Scrape(newest, values, oldest)
-
-
-def _counts(pairs: Iterable[_Pair]) -> tuple[Counts, bool]:
+def _counts(dictionary: MetricDictionary, pairs: Iterable[_Pair]) -> tuple[Counts, bool]:
     totals: defaultdict[str, float] = defaultdict(float)
     by_label: defaultdict[str, defaultdict[float, float]] = defaultdict(lambda: defaultdict(float))
     restarted = False
     for labels, previous, value in pairs:
-        name = labels.get("__name__", "")
         fell = value < previous
         difference = value if fell else value - previous
-        if name in metrics.TOTALS:
-            totals[metrics.TOTALS[name]] += difference
-        elif name == metrics.COMPLETIONS and labels.get("finished_reason") in metrics.COMPLETED_REASONS:
-            totals["completions"] += difference
-        elif name in metrics.BY_LABEL:
-            field, label, shift = metrics.BY_LABEL[name]
-            if not labels.get(label, "").isdecimal():
+        for count in dictionary.counts.get(labels["__name__"], ()):
+            if count.only is not None and labels.get(count.only[0]) not in count.only[1]:
                 continue
-            by_label[field][int(labels[label]) + shift] += difference
-        elif name in metrics.BUCKETS and (bound := _bound(labels.get("le", ""))) is not None:
-            by_label[metrics.BUCKETS[name]][bound] += difference
-        else:
-            continue
-        restarted = restarted or fell
-    known: dict[str, Any] = {**totals, **{field: dict(values) for field, values in by_label.items()}}
+            if count.by is None:
+                totals[count.field] += difference
+            elif (key := _key(count, labels)) is not None:
+                by_label[count.field][key] += difference
+            else:
+                continue
+            restarted = restarted or fell
+    known: dict[str, Any] = {**totals, **{name: dict(values) for name, values in by_label.items()}}
     return Counts(**known), restarted
 
 
-def _bound(text: str) -> float | None:
-    """Read ``le`` as a number: engines write 1 or 1.0 (trap P7)."""
+def _key(count: Count, labels: Mapping[str, str]) -> float | None:
+    """Read a label as a number: depths and positions are whole, bounds are 1 or 1.0 alike (trap P7)."""
+    text = labels.get(count.by or "", "")
+    if text.isdecimal():
+        return int(text) + count.shift
     try:
-        return float(text)
+        return float(text) if count.by == "le" else None
     except ValueError:
         return None
 
 
-def _named(values: Values, name: str) -> list[float]:
-    return [value for key, value in values.items() if ("__name__", name) in key and value is not None]
+def _levels(dictionary: MetricDictionary, before: Values, values: Values) -> dict[str, Any]:
+    """Read the gauges at the end of an interval, by field."""
+    found = {}
+    for name, (level, _) in dictionary.levels.items():
+        value = _level(name, level, values)
+        if value is not None and not (level.steady and value != _level(name, level, before)):
+            found[level.field] = value
+    return found
 
 
-def _total(values: Values, name: str) -> float | None:
-    found = _named(values, name)
-    return sum(found) if found else None
+def _level(name: str, level: Level, values: Values) -> float | None:
+    named = [(dict(key), value) for key, value in values.items() if ("__name__", name) in key]
+    if level.label is not None:
+        texts = [labels.get(level.label, "") for labels, _ in named]
+        found = [float(text) for text in texts if text.isdecimal()]
+    else:
+        found = [value for _, value in named if value is not None]
+    if not found:
+        return None
+    return sum(found) / (len(found) if level.over_ranks == "mean" else 1)
 
 
-def _mean(values: Values, name: str) -> float | None:
-    found = _named(values, name)
-    return sum(found) / len(found) if found else None
+def _sticky(dictionary: MetricDictionary) -> frozenset[str]:
+    return frozenset(level.field for level, sticky in dictionary.levels.values() if sticky)
 
 
-def _kv_capacity(values: Values) -> float | None:
-    """Sum the cache sizes of a pod's ranks: a label of an info metric, in tokens."""
-    labels = [dict(key) for key in values if ("__name__", metrics.CACHE_INFO) in key]
-    sizes = [float(size) for one in labels if (size := one.get(metrics.CACHE_TOKENS, "")).isdecimal()]
-    return sum(sizes) if sizes else None
+def _refreshed_at(dictionary: MetricDictionary, before: _Baseline, scrape: Scrape) -> float | None:
+    """Say when the sticky gauges were last written, as far as is known (trap P12)."""
+    if dictionary.refreshed is None:
+        return None
+
+    def read(values: Values) -> dict[Any, float | None]:
+        return {key: value for key, value in values.items() if ("__name__", dictionary.refreshed) in key}
+
+    return scrape.at if read(scrape.values) != read(before.values) else before.refreshed_at
+
+
+def _not_live(values: Values) -> str | None:
+    labels = [
+        dict(key) for key, value in values.items() if ("__name__", SCHEDULE_LIVE) in key and value == 0.0
+    ]
+    return next((one.get("reason", "") for one in labels), None)
 
 
 def _version(values: Values) -> tuple[int, int] | None:
@@ -207,7 +211,7 @@ def _version(values: Values) -> tuple[int, int] | None:
     found = []
     for key, value in values.items():
         labels = dict(key)
-        if labels.get("__name__") == metrics.VERSION and value is not None:
+        if labels.get("__name__") == SCHEDULE_VERSION and value is not None:
             fence = labels.get("fence", "")
             found.append((int(fence) if fence.isdecimal() else 0, int(value)))
     if not found:

@@ -11,6 +11,7 @@ HoldKind = Literal[
     "NoPods",
     "Rollout",
     "MetricsUnavailable",
+    "MetricsMissing",
     "MetricsStale",
     "LowCoverage",
     "DroppedSamples",
@@ -31,10 +32,18 @@ HoldKind = Literal[
 ]
 # These concern a human; the others come and go with the day's work.
 NOTEWORTHY: frozenset[HoldKind] = frozenset(
-    {"Paused", "MetricsUnavailable", "MetricsStale", "LowCoverage", "DroppedSamples", "PushFault"}
+    {
+        "Paused",
+        "MetricsUnavailable",
+        "MetricsMissing",
+        "MetricsStale",
+        "LowCoverage",
+        "DroppedSamples",
+        "PushFault",
+    }
 )
 DATA_FAULTS: frozenset[HoldKind] = frozenset(
-    {"MetricsUnavailable", "MetricsStale", "LowCoverage", "DroppedSamples"}
+    {"MetricsUnavailable", "MetricsMissing", "MetricsStale", "LowCoverage", "DroppedSamples"}
 )
 
 

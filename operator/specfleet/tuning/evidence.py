@@ -4,18 +4,21 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from specfleet.api.schedule import Document
+from specfleet.tuning.attribution import Attributed, attributed
 from specfleet.tuning.decision import Hold
 from specfleet.tuning.interval import Counts, PodInterval, PodKey, pooled
 from specfleet.tuning.limits import violation
 
 LEAST_COVERAGE = 0.8
+MOST_NAMES = 4  # of missing metrics in one message
 
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
     """``expected``: ready pods. ``warming``: too young to learn from. ``query_fault``: why no answer.
 
-    ``replicas``: pods that exist, ready or not; None: not known.
+    ``replicas``: pods that exist, ready or not; None: not known. ``missing``: metrics that a pod of this
+    ``engine`` must show and does not. ``variable_drafts``: its proposer may propose less than a depth allows.
     """
 
     document: Document | None
@@ -27,6 +30,9 @@ class Evidence:
     versions: Mapping[PodKey, tuple[int, int]] = field(default_factory=dict)
     query_fault: str | None = None
     replicas: int | None = None
+    missing: Mapping[PodKey, tuple[str, ...]] = field(default_factory=dict)
+    engine: str = ""
+    variable_drafts: bool = False
 
     @property
     def coverage(self) -> float:
@@ -35,34 +41,69 @@ class Evidence:
 
 @dataclass(frozen=True, slots=True)
 class Usable:
-    """The intervals of a pass that obey the limits, and of them those that may be learnt from."""
+    """The intervals of a pass that obey the limits, and of them those that may be learnt from.
+
+    ``counts`` is the sum of the latter; ``timed`` of those whose seconds are known by depth. ``unfit`` pods
+    drafted what no depth of the table explains.
+    """
 
     intervals: tuple[PodInterval, ...] = ()
     learning: tuple[PodInterval, ...] = ()
     dropped: int = 0
     stuck: tuple[PodKey, ...] = ()
     counts: Counts = field(default_factory=Counts)
+    timed: Counts = field(default_factory=Counts)
+    unfit: frozenset[PodKey] = frozenset()
 
 
 def usable(evidence: Evidence) -> Usable:
     """Sort the intervals of a pass: out of range is dropped, stuck pods are left out, restarts not learnt."""
-    own = [interval for interval in evidence.intervals if interval.pod in evidence.expected]
-    sound = [interval for interval in own if violation(interval) is None]
+    own = [_by_depth(one, evidence) for one in evidence.intervals if one.pod in evidence.expected]
+    unfit = frozenset(one.interval.pod for one in own if not one.fits)
+    sound = [one.interval for one in own if violation(one.interval) is None]
     moving = tuple(interval for interval in sound if not interval.stuck)
-    learning = tuple(i for i in moving if not i.restarted and i.pod not in evidence.warming)
+    learning = tuple(
+        i for i in moving if not i.restarted and i.pod not in evidence.warming and i.pod not in unfit
+    )
     return Usable(
         intervals=moving,
         learning=learning,
         dropped=len(own) - len(sound),
         stuck=tuple(interval.pod for interval in sound if interval.stuck),
         counts=pooled(interval.counts for interval in learning),
+        timed=pooled(interval.counts for interval in learning if interval.counts.step_seconds),
+        unfit=unfit,
     )
+
+
+def _by_depth(interval: PodInterval, evidence: Evidence) -> Attributed:
+    """Tell an interval's steps by depth, if one table was in force throughout."""
+    document = evidence.document
+    if document is None or interval.start < document.issued_at.timestamp():
+        return Attributed(interval)
+    known = {interval.version_at_start, interval.version} - {None}
+    if known - {(document.fence, document.version)}:
+        return Attributed(interval)
+    return attributed(interval, document.table, evidence.variable_drafts)
+
+
+def missing_metrics(evidence: Evidence) -> str | None:
+    """Name what pods must show and do not. Absent is not 0, so nothing may be concluded (trap P11)."""
+    pods = sorted(pod for pod, names in evidence.missing.items() if names and pod in evidence.expected)
+    if not pods:
+        return None
+    names = sorted({name for pod in pods for name in evidence.missing[pod]})
+    shown = ", ".join(names[:MOST_NAMES]) + (" ..." if len(names) > MOST_NAMES else "")
+    count = f"{len(pods)} of {len(evidence.expected)} ready pods ({pods[0][1]})"
+    return f"{evidence.engine}: {count} do not show {shown}: see that engine.version is what the image runs"
 
 
 def data_fault(evidence: Evidence, drops: Sequence[tuple[float, int, int]]) -> Hold | None:
     """Say why the data of this pass must not be acted on; None: they are whole."""
     if evidence.query_fault is not None:
         return Hold("MetricsUnavailable", evidence.query_fault)
+    if message := missing_metrics(evidence):
+        return Hold("MetricsMissing", message)
     reporting, expected = len(evidence.expected & evidence.reporting), len(evidence.expected)
     if reporting == 0:
         return Hold("MetricsStale", f"no sample of {expected} ready pods is younger than 3 scrapes")

@@ -12,13 +12,20 @@ PodKey = tuple[str, str]  # namespace, name
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """Differences over one interval. Depths as scheduled, positions from 1, buckets by bound in seconds."""
+    """Differences over one interval. Depths as scheduled, positions from 1, buckets by bound in seconds.
+
+    ``accepted_positions`` may hold tokens that a stop or the length limit cut (E4), ``delivered_positions``
+    do not; few engines count the latter. ``inter_token_events`` are outputs of one request in one step; None:
+    the engine counts tokens alone. ``finished_tokens`` and ``finished_verifications`` (steps that verified a
+    draft) are those of requests that ended, where an engine adds them only then.
+    """
 
     steps: Mapping[int, float] = field(default_factory=dict)
     step_seconds: Mapping[int, float] = field(default_factory=dict)
     sequence_steps: Mapping[int, float] = field(default_factory=dict)
     draft_positions: Mapping[int, float] = field(default_factory=dict)
     accepted_positions: Mapping[int, float] = field(default_factory=dict)
+    delivered_positions: Mapping[int, float] = field(default_factory=dict)
     first_token_buckets: Mapping[float, float] = field(default_factory=dict)
     drafts: float | None = None
     draft_tokens: float | None = None
@@ -31,6 +38,8 @@ class Counts:
     queued_requests: float | None = None
     preemptions: float | None = None
     completions: float | None = None
+    finished_tokens: float | None = None
+    finished_verifications: float | None = None
 
     @property
     def all_steps(self) -> float:
@@ -54,6 +63,10 @@ class PodInterval:
 
     ``version`` is (fence, version) of the schedule in force at both ends, None where the pod did not say.
     ``restarted``: a counter fell. ``stuck``: requests are running and nothing has moved for 3 intervals.
+    ``not_live``: why the engine does not follow its schedule file, in its word.
+    ``aligned``: all counters were read at once. ``depth`` and ``accepted_length`` (tokens of a decode step)
+    are what an engine says of itself where it does not count steps by depth. ``positions_assumed``: counts by
+    position follow from a model, since the engine has none or drafts of any length.
     """
 
     pod: PodKey
@@ -68,6 +81,11 @@ class PodInterval:
     waiting: float | None = None
     kv_usage: float | None = None
     kv_capacity_tokens: float | None = None
+    aligned: bool = True
+    depth: float | None = None
+    accepted_length: float | None = None
+    positions_assumed: bool = False
+    not_live: str | None = None
 
     @property
     def cached_tokens(self) -> float | None:

@@ -45,7 +45,7 @@ def learn(
     if traffic:
         memory = _load_change(memory, used.counts, now)
         memory = _acceptance(memory, used.counts, now)
-        memory = _windows(memory, used.counts, bins, now)
+        memory = _windows(memory, used, bins, now)
     return memory
 
 
@@ -92,7 +92,8 @@ def _acceptance(memory: Memory, counts: Counts, now: float) -> Memory:
     return replace(memory, survival=memory.survival.plus(counts), jump=watch)
 
 
-def _windows(memory: Memory, counts: Counts, bins: tuple[Bin, ...], now: float) -> Memory:
+def _windows(memory: Memory, used: Usable, bins: tuple[Bin, ...], now: float) -> Memory:
+    counts = used.timed
     windows, load, probe = memory.windows, dict(memory.load), memory.probe
     for depth, steps in counts.steps.items():
         sequences, seconds = counts.sequence_steps.get(depth, 0.0), counts.step_seconds.get(depth, 0.0)
@@ -113,7 +114,8 @@ def _windows(memory: Memory, counts: Counts, bins: tuple[Bin, ...], now: float) 
         load[index] = load.get(index, 0.0) + seconds
         if probe is not None and depth == probe.depth:
             probe = replace(probe, steps=probe.steps + steps)
-    mean_batch = counts.all_sequence_steps / counts.all_steps if counts.all_steps > 0 else memory.batch
+    steps = used.counts.all_steps
+    mean_batch = used.counts.all_sequence_steps / steps if steps > 0 else memory.batch
     return replace(memory, windows=windows, load=load, probe=probe, batch=mean_batch)
 
 

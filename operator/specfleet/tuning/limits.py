@@ -34,13 +34,19 @@ def violation(interval: PodInterval) -> str | None:
 
 
 def _survival_violation(interval: PodInterval) -> str | None:
-    accepted, drafted = interval.counts.accepted_positions, interval.counts.draft_positions
-    drafting_steps = sum(count for depth, count in interval.counts.sequence_steps.items() if depth)
+    counts = interval.counts
+    accepted, drafted = counts.accepted_positions, counts.draft_positions
+    drafting_steps = sum(count for depth, count in counts.sequence_steps.items() if depth)
     # Engines have both series at 0 from their start: without them "nothing accepted" is not known.
     if drafting_steps and not (accepted and drafted):
         return "it decodes at a depth and has no counters of drafts"
+    tokens, proposed = counts.accepted_tokens, counts.draft_tokens
+    if tokens is not None and proposed is not None and tokens > MAX_SHARE * proposed + SLACK_COUNTS:
+        return "more tokens are accepted than drafted"
+    # Counts of two scrapes need not agree within one interval.
+    comparable = interval.aligned and bool(drafted)
     for position, count in accepted.items():
-        if count > MAX_SHARE * drafted.get(position, 0.0) + SLACK_COUNTS:
+        if comparable and count > MAX_SHARE * drafted.get(position, 0.0) + SLACK_COUNTS:
             return "more tokens are accepted than drafted"
         if position > 1 and count > MAX_SHARE * accepted.get(position - 1, 0.0) + SLACK_COUNTS:
             return "a deeper position is accepted more often than the one before"

@@ -42,12 +42,15 @@ def figures(evidence: Evidence, used: Usable, memory: Memory) -> Figures | None:
     running = [interval.running for interval in used.intervals if interval.running is not None]
     sequence_steps, steps = counts.all_sequence_steps, counts.all_steps
     accepted = sum(counts.accepted_positions.values())
+    assumed = any(interval.positions_assumed for interval in used.intervals)
     return Figures(
         sampled_at=max(interval.end for interval in used.intervals),
         coverage=evidence.coverage,
         acceptance_rate=_ratio(counts.accepted_tokens, counts.draft_tokens),
-        accepted_length=1.0 + accepted / sequence_steps if sequence_steps else None,
-        survival=memory.survival.by_position() if steps else (),
+        accepted_length=1.0 + accepted / sequence_steps
+        if sequence_steps
+        else _ratio(counts.decode_tokens, counts.inter_token_events),
+        survival=memory.survival.by_position() if steps and not assumed else (),
         mean_depth=sum(d * n for d, n in counts.steps.items()) / steps if steps else None,
         token_seconds=_ratio(counts.inter_token_seconds, counts.decode_tokens),
         first_token_p50=quantile(counts.first_token_buckets, 0.5),

@@ -52,13 +52,12 @@ class PlayedPrometheus:
         self.queries += 1
         if self.error is not None:
             raise self.error
-        prefix = "specfleet_" if "specfleet_(" in promql else "vllm:"
         samples: dict[tuple[str, Labels], list[tuple[float, float]]] = defaultdict(list)
         for stamp, pods in self._scrapes:
             if at - 3 * SCRAPE < stamp <= at:
                 for pod, values in pods.items():
                     for labels, value in values.items():
-                        if labels[0][1].startswith(prefix) and labels[0][1] not in self.renamed:
+                        if labels[0][1] in promql and labels[0][1] not in self.renamed:
                             samples[(pod, labels)].append((stamp, value))
         return [
             Series({"namespace": "llm", "pod": pod, **dict(labels)}, tuple(values))
@@ -89,10 +88,15 @@ class PlayedPrometheus:
             ("vllm:generation_tokens_total", counts.generation_tokens),
             ("vllm:time_to_first_token_seconds_count", 0.0),
             ("vllm:inter_token_latency_seconds_sum", counts.inter_token_seconds),
+            ("vllm:inter_token_latency_seconds_count", 0.0),
+            ("vllm:request_queue_time_seconds_sum", 0.0),
+            ("vllm:request_queue_time_seconds_count", 0.0),
+            ("vllm:num_preemptions_total", counts.preemptions),
             ("vllm:request_success_total", counts.completions),
         ):
             reason = (("finished_reason", "stop"),) if name.endswith("success_total") else ()
             totals[(("__name__", name), *reason)] += total or 0.0
+        totals[(("__name__", "vllm:time_to_first_token_seconds_bucket"), ("le", "+Inf"))] = 0.0
         totals[(("__name__", "vllm:num_requests_running"),)] = min(self.traffic.users, 16)
         totals[(("__name__", "vllm:num_requests_waiting"),)] = max(0, self.traffic.users - 16)
         totals[(("__name__", "vllm:kv_cache_usage_perc"),)] = 0.2

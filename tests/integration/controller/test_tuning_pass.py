@@ -145,7 +145,7 @@ async def test_a_push_writes_the_map_and_then_an_annotation_with_fence_and_versi
 async def test_each_pass_asks_a_fixed_number_of_queries() -> None:
     fleet = await (await Fleet().start()).passes(4)
 
-    assert fleet.prometheus.queries == 2 * 4
+    assert fleet.prometheus.queries == 4
 
 
 async def test_an_idle_pool_writes_nothing() -> None:
@@ -464,3 +464,19 @@ async def test_a_new_leader_puts_the_table_of_status_in_place_of_a_broken_schedu
     await fleet.passes(1)
 
     assert (fleet.document.table, fleet.document.fence) == (good.table, 9)
+
+
+@pytest.mark.fault("verl-project/verl#7543", "kserve/kserve#5208", "kserve/kserve#3696")
+async def test_a_metric_that_pods_no_longer_show_holds_the_schedule_and_is_named() -> None:
+    fleet = await (await Fleet().start()).passes(30)
+    before = fleet.document
+
+    fleet.prometheus.renamed = ("vllm:inter_token_latency_seconds_sum",)
+    await fleet.passes(8)
+
+    condition = fleet.condition("MetricsAvailable")
+    assert fleet.document == before
+    assert (condition["status"], condition["reason"]) == ("False", "MetricsMissing")
+    assert "do not show vllm:inter_token_latency_seconds" in condition["message"]
+    assert fleet.pool["state"] == "SafeHold"
+    assert len(fleet.events("MetricsMissing")) == 1

@@ -4,7 +4,8 @@ from collections.abc import Sequence
 
 import pytest
 
-from specfleet.telemetry.queries import fleet_queries
+from specfleet.engines.metrics_vllm import BUILTIN
+from specfleet.telemetry.queries import fleet_query
 from specfleet.telemetry.samples import FleetSamples, Readings
 from specfleet.telemetry.source import Series
 from specfleet.tuning.interval import PodInterval, pooled
@@ -28,7 +29,7 @@ def passes(
     given = []
     for answer in answers:
         now = max((at for series in answer for at, _ in series.samples), default=0.0) + 1.0
-        given.append(samples.advance([answer], owned, now))
+        given.append(samples.advance(answer, dict.fromkeys(owned, BUILTIN), now))
     return given
 
 
@@ -58,7 +59,7 @@ def test_p3_ages_differ_from_pod_to_pod() -> None:
     readings = passes(first, second, owned=[POD, OTHER])[-1]
 
     assert {interval.pod: interval.end for interval in readings.intervals} == {POD: 15, OTHER: 22}
-    assert all(name_and_window.endswith("[45s]") for name_and_window in fleet_queries("", SCRAPE).values())
+    assert fleet_query([BUILTIN], "", SCRAPE).endswith("[45s]")
 
 
 def test_p4_a_new_pod_only_sets_its_baseline() -> None:
@@ -71,15 +72,26 @@ def test_p4_a_new_pod_only_sets_its_baseline() -> None:
 
 
 def test_p4_a_label_value_that_appears_in_a_known_pod_starts_from_zero() -> None:
-    first = [a_series(STEPS, (0, 10), depth="2")]
-    second = [a_series(STEPS, (0, 10), (15, 10), depth="2"), a_series(STEPS, (15, 40), depth="3")]
+    first = [a_series(TOKENS, (0, 1)), a_series(STEPS, (0, 10), depth="2")]
+    second = [
+        a_series(TOKENS, (0, 1), (15, 2)),
+        a_series(STEPS, (0, 10), (15, 10), depth="2"),
+        a_series(STEPS, (15, 40), depth="3"),
+    ]
 
     assert the_interval(first, second).counts.steps == {2: 0, 3: 40}
 
 
-def test_p4_a_series_of_a_second_scrape_job_is_not_taken_for_a_new_one() -> None:
+def test_p4_a_pod_that_two_monitors_scrape_is_counted_once() -> None:
     first = [a_series(TOKENS, (0, 10), job="a"), a_series(TOKENS, (-5, 10), job="b")]
-    second = [a_series(TOKENS, (0, 10), job="a"), a_series(TOKENS, (-5, 10), (10, 900), job="b")]
+    second = [a_series(TOKENS, (0, 10), (15, 40), job="a"), a_series(TOKENS, (-5, 10), (10, 30), job="b")]
+
+    assert the_interval(first, second).counts.generation_tokens == 30
+
+
+def test_p4_a_monitor_that_comes_second_is_not_taken_for_new_counters() -> None:
+    first = [a_series(TOKENS, (0, 10), job="b")]
+    second = [a_series(TOKENS, (0, 10), job="b"), a_series(TOKENS, (-5, 10), (10, 900), job="a")]
 
     assert the_interval(first, second).counts.generation_tokens is None
 
@@ -101,8 +113,8 @@ def test_p9_a_sample_older_than_three_scrapes_by_its_own_stamp_is_dropped() -> N
     samples = FleetSamples(SCRAPE)
     answer = [a_series(TOKENS, (100, 5))]
 
-    assert samples.advance([answer], [POD], now=144).reporting == {POD}
-    assert samples.advance([answer], [POD], now=146).reporting == frozenset()
+    assert samples.advance(answer, {POD: BUILTIN}, now=144).reporting == {POD}
+    assert samples.advance(answer, {POD: BUILTIN}, now=146).reporting == frozenset()
 
 
 def test_p9_an_old_scrape_seen_again_makes_no_interval() -> None:
@@ -138,13 +150,13 @@ def test_p11_absent_is_not_zero() -> None:
 
 
 def test_p11_a_missing_pool_reports_nothing() -> None:
-    readings = FleetSamples(SCRAPE).advance([[]], [POD], now=10)
+    readings = FleetSamples(SCRAPE).advance([], {POD: BUILTIN}, now=10)
 
-    assert readings == Readings((), frozenset(), {})
+    assert readings == Readings()
 
 
 def test_p12_no_ratio_gauge_is_read() -> None:
-    text = " ".join(fleet_queries('specfleet_dev_pool!=""', SCRAPE).values())
+    text = fleet_query([BUILTIN], 'specfleet_dev_pool!=""', SCRAPE)
 
     assert not any(word in text for word in ("accept_length", "hit_rate", "throughput", "acceptance_rate"))
 
@@ -236,40 +248,17 @@ def test_e3_position_zero_is_the_first_drafted_token() -> None:
     assert counts.accepted_positions == {1: 80}
 
 
-def test_the_newest_scrape_that_both_answers_know_is_used() -> None:
-    samples = FleetSamples(SCRAPE)
-    samples.advance([[a_series(TOKENS, (0, 0))], [a_series(STEPS, (0, 0), depth="1")]], [POD], now=1)
-
-    # The scrape at 30 was stored between the two queries.
-    engine = [a_series(TOKENS, (0, 0), (15, 10))]
-    schedule = [a_series(STEPS, (0, 0), (15, 4), (30, 9), depth="1")]
-    (interval,) = samples.advance([engine, schedule], [POD], now=31).intervals
-
-    assert (interval.end, interval.counts.generation_tokens, interval.counts.steps) == (15, 10, {1: 4})
-
-
-def test_a_pod_with_engine_metrics_but_no_schedule_metrics_does_not_report() -> None:
-    readings = FleetSamples(SCRAPE).advance([[a_series(TOKENS, (0, 0))], []], [POD], now=1)
-
-    assert readings.reporting == frozenset()
-
-
 def test_the_version_of_the_highest_fence_and_the_slowest_rank_is_in_force() -> None:
     def answer(at: float) -> list[Series]:
         name = "specfleet_schedule_version"
         return [
+            a_series(TOKENS, (at, 1)),
             a_series(name, (at, 40), fence="6"),
             a_series(name, (at, 2), fence="7", engine="0"),
             a_series(name, (at, 1), fence="7", engine="1"),
         ]
 
     assert the_interval(answer(0), answer(15)).version == (7, 1)
-
-
-def test_the_queries_are_limited_by_the_configured_scope_only() -> None:
-    for text in fleet_queries('specfleet_dev_pool!=""', SCRAPE).values():
-        assert text.endswith(',specfleet_dev_pool!=""}[45s]')
-    assert fleet_queries("", 5.0)["C (schedule)"].endswith('"}[15s]')
 
 
 def test_p7_a_bucket_bound_is_a_number_however_it_is_written() -> None:

@@ -252,7 +252,7 @@ def test_a_probe_lasts_no_longer_than_probe_seconds_and_three_scrapes() -> None:
 @pytest.mark.parametrize(
     "broken",
     [
-        pytest.param(lambda e: replace(e, query_fault="query A: down", intervals=()), id="outage"),
+        pytest.param(lambda e: replace(e, query_fault="down", intervals=()), id="outage"),
         pytest.param(lambda e: replace(e, reporting=frozenset(), intervals=()), id="stale"),
     ],
 )

@@ -1,0 +1,109 @@
+"""Dictionaries of metrics against pages that the engines themselves wrote."""
+
+import re
+from dataclasses import fields
+
+import pytest
+from tests.unit.telemetry.pages import names, page
+
+from specfleet.engines.dictionaries import METRICS
+from specfleet.engines.metrics import Metric, MetricDictionary
+from specfleet.engines.metrics_vllm import BUILTIN, VLLM, VLLM_METRICS
+from specfleet.telemetry.queries import fleet_query
+from specfleet.tuning.interval import Counts, PodInterval
+
+SPECULATING = (
+    "vllm-0.32-metrics-idle",
+    "vllm-0.32-metrics-after",
+    "vllm-0.32.0-draft-idle",
+    "vllm-0.32.0-draft-1-and-4",
+    "vllm-0.32.0-ngram-1-and-4",
+    "vllm-0.32.0-ngram-aborted",
+)
+PLAIN = "vllm-0.32.0-no-speculation"
+
+
+def selected(dictionary: MetricDictionary, name: str) -> frozenset[str]:
+    """Give the names of a page that the fleet's query takes."""
+    found = re.search(r'__name__=~"([^"]*)"', fleet_query([dictionary], "", 15.0))
+    assert found is not None
+    return frozenset(one for one in names(name) if re.fullmatch(found[1], one))
+
+
+@pytest.mark.parametrize("captured", SPECULATING)
+def test_all_that_is_needed_of_a_speculating_vllm_is_on_its_page_before_and_after_load(captured: str) -> None:
+    assert VLLM.missing(names(captured), speculating=True) == ()
+
+
+@pytest.mark.parametrize("captured", [*SPECULATING, PLAIN])
+def test_the_query_takes_what_the_dictionary_reads_and_no_created_twin(captured: str) -> None:
+    taken = selected(VLLM, captured)
+
+    assert not [name for name in taken if name.endswith("_created")]
+    assert taken == names(captured) & set(VLLM.series)
+    assert {name for name in VLLM.counts if name.startswith("vllm:")} - taken <= {
+        name for name in VLLM.counts if "spec_decode" in name and captured == PLAIN
+    }
+
+
+@pytest.mark.fault("grafana/mimir#7691", "llm-d/llm-d#2492")
+def test_p11_a_vllm_without_speculation_legitimately_has_no_series_of_it() -> None:
+    assert not [name for name in names(PLAIN) if "spec_decode" in name]
+    assert VLLM.missing(names(PLAIN), speculating=False) == ()
+
+
+def test_p11_a_speculating_vllm_without_those_series_misses_each_of_them_by_name() -> None:
+    missing = VLLM.missing(names(PLAIN), speculating=True)
+
+    assert missing == tuple(metric.name for metric in VLLM_METRICS if "spec_decode" in metric.name)
+
+
+def test_labels_and_kinds_are_those_of_the_page() -> None:
+    labels = {name: frozenset(own) for name, own, _ in page("vllm-0.32.0-draft-1-and-4")}
+
+    for metric in VLLM_METRICS:
+        for name in metric.series:
+            assert frozenset(metric.labels) - {"le"} <= labels[name], metric.name
+        assert (metric.kind == "histogram") == (f"{metric.name}_count" in labels), metric.name
+        assert (metric.kind == "counter") == (metric.name.endswith("_total")), metric.name
+
+
+@pytest.mark.fault(
+    "kubernetes-sigs/gateway-api-inference-extension#1905",
+    "llm-d/llm-d#509",
+    "kubernetes-sigs/inference-perf#277",
+    "sglang#22612",
+    "verl-project/verl#7543",
+)
+@pytest.mark.parametrize("metric", [m for m in VLLM_METRICS if m.need == "always"], ids=lambda m: m.name)
+def test_a_metric_that_a_version_has_renamed_is_missed_by_name(metric: Metric) -> None:
+    shown = names("vllm-0.32.0-draft-idle") - {metric.series[0]}
+
+    assert VLLM.missing(shown, speculating=True) == (metric.name,)
+
+
+def test_a_former_name_is_asked_for_and_named_beside_the_one_that_is_missing() -> None:
+    shown = names(PLAIN) - {"vllm:kv_cache_usage_perc"} | {"vllm:gpu_cache_usage_perc"}
+
+    (message,) = VLLM.missing(shown, speculating=False)
+
+    assert message == "vllm:kv_cache_usage_perc (it shows vllm:gpu_cache_usage_perc, an older name)"
+    assert "vllm:gpu_cache_usage_perc" in fleet_query([VLLM], "", 15.0)
+
+
+def test_a_follower_of_the_schedule_shows_all_of_its_series_or_is_faulty() -> None:
+    stock = names(PLAIN)
+    partly = stock | {"specfleet_steps_total"}
+
+    assert VLLM.missing(stock, speculating=False) == ()
+    assert "specfleet_schedule_version" in VLLM.missing(partly, speculating=False)
+    assert "specfleet_schedule_version" in BUILTIN.missing(stock, speculating=False)
+
+
+@pytest.mark.parametrize("engine", METRICS)
+def test_every_field_that_a_dictionary_feeds_exists(engine: str) -> None:
+    counts, intervals = ({field.name for field in fields(one)} for one in (Counts, PodInterval))
+
+    for metric in METRICS[engine].metrics:
+        assert {count.field for count in metric.counts} <= counts
+        assert metric.level is None or metric.level.field in intervals
