@@ -148,6 +148,7 @@ async def test_each_pass_asks_a_fixed_number_of_queries() -> None:
     assert fleet.prometheus.queries == 4
 
 
+@pytest.mark.fault("fluxcd/flagger#1035", "fluxcd/flagger#1098")
 async def test_an_idle_pool_writes_nothing() -> None:
     fleet = await Fleet().start()
     fleet.prometheus.traffic = fleet.prometheus.traffic.__class__(users=0, chance=0.5)

@@ -222,6 +222,7 @@ def test_p17_pods_are_keyed_by_target_labels_and_foreign_ones_refused() -> None:
     assert (interval.pod, interval.counts.generation_tokens) == (POD, 8)
 
 
+@pytest.mark.fault("fluxcd/flagger#1689")
 def test_p18_a_value_that_is_no_number_is_dropped_and_has_no_successor() -> None:
     nan = float("nan")
 

@@ -29,7 +29,7 @@ def stock(
     draft_tokens: float,
     extra: float = 0.0,
     batch: float = 4.0,
-    accepted: tuple[float, ...] = (),
+    accepted: tuple[float, ...] = (0, 0, 0, 0),
 ) -> PodInterval:
     """Ten seconds of a stock vLLM; ``extra`` tokens beyond one for each event."""
     counts = Counts(
