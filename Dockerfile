@@ -1,6 +1,7 @@
 # Every image of the project. Targets:
 #   operator     the operator; no torch
 #   simulated    the simulated engine; no torch
+#   preflight    init containers: the download of models, and the check of a pair; no torch
 #   engine       the built-in engine; models are mounted
 #   engine-demo  the same with SmolLM2-135M-Instruct at /models/smollm2 (tests and the demo);
 #                needs `--build-context smollm2=FOLDER`, made by dev/models/smollm2.py
@@ -37,6 +38,22 @@ RUN --mount=type=secret,id=pip_conf --mount=type=secret,id=ca_bundle --mount=typ
 ENTRYPOINT ["python", "-m", "specfleet_simulated"]
 COPY engine_image/specfleet_serving /opt/specfleet/code/specfleet_serving
 COPY engine_image/specfleet_simulated /opt/specfleet/code/specfleet_simulated
+RUN python -m compileall -q /opt/specfleet/code
+USER 65532:65532
+
+FROM python AS preflight
+COPY dev/images/requirements/preflight.txt /opt/specfleet/requirements/
+RUN --mount=type=secret,id=pip_conf --mount=type=secret,id=ca_bundle --mount=type=cache,target=/root/.cache/pip \
+    pip install -q -r /opt/specfleet/requirements/preflight.txt
+# The root file system is read-only in pods; /tmp is a volume. Without a cache of chunks nothing is kept twice.
+ENV HOME=/tmp \
+    HF_HUB_DISABLE_TELEMETRY=1 \
+    HF_HUB_DISABLE_UPDATE_CHECK=1 \
+    HF_HUB_DISABLE_PROGRESS_BARS=1 \
+    HF_XET_CHUNK_CACHE_SIZE_BYTES=0
+ENTRYPOINT ["python", "-m", "specfleet_preflight"]
+COPY engine_image/specfleet_download /opt/specfleet/code/specfleet_download
+COPY engine_image/specfleet_preflight /opt/specfleet/code/specfleet_preflight
 RUN python -m compileall -q /opt/specfleet/code
 USER 65532:65532
 

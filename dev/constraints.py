@@ -60,6 +60,7 @@ def main() -> None:
     parts = {
         "operator": project["dependencies"],
         "serving": extras["serving"],
+        "preflight": extras["preflight"],
         # Without the project's own "serving", which is a layer of its own on top.
         "torch": [text for text in extras["engine"] if not re.match(rf"{PROJECT}\b", text)],
     }

@@ -166,4 +166,4 @@ class Repository:
         return f"see that the Secret of {self.field}.credentialsSecret holds a token that may read it"
 
     def more_room(self) -> str:
-        return f"give the node more ephemeral storage, or name a larger claim in {self.field}.cacheClaim"
+        return "give the node more ephemeral storage, or name a larger claim in model.cacheClaim"

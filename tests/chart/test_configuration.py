@@ -25,6 +25,7 @@ def test_the_charts_defaults_are_the_operators_defaults(chart: Chart) -> None:
             vllm="vllm/vllm-openai:v{version}",
             sglang="lmsysorg/sglang:v{version}",
             vllm_plugin="specfleet/vllm-plugin:0.1.0",
+            preflight="specfleet/preflight:0.1.0",
         )
     )
 
@@ -38,6 +39,7 @@ def test_ceilings_accounts_namespaces_and_pace_reach_the_operator(chart: Chart) 
     assert written.tuning.scrape_interval_seconds == 5
     assert written.tuning.probe_unknown_interval_seconds == 30
     assert written.images.simulated == "mirror/simulated:1"
+    assert written.model_hub.endpoint == "https://hub.mirror.example"
 
 
 def test_secrets_of_a_metrics_source_are_mounted_and_named_by_path(chart: Chart) -> None:

@@ -31,7 +31,11 @@ NEEDED: set[Grant] = {
     *(("", "pods", verb) for verb in ("get", "list", "watch", "patch")),
     *(("events.k8s.io", "events", verb) for verb in ("create", "patch")),
 }
-CRD_GET: set[Grant] = {("apiextensions.k8s.io", "customresourcedefinitions", "get")}
+# In either mode: CRDs and nodes have no namespace.
+CLUSTER_WIDE: set[Grant] = {
+    ("apiextensions.k8s.io", "customresourcedefinitions", "get"),
+    ("", "nodes", "list"),
+}
 LEASE: set[Grant] = {("coordination.k8s.io", "leases", verb) for verb in ("get", "create", "update")}
 
 
@@ -67,7 +71,7 @@ def granted(
 
 
 def test_cluster_wide_the_operator_gets_exactly_what_it_needs(chart: Chart) -> None:
-    assert granted(chart("defaults")) == NEEDED | CRD_GET
+    assert granted(chart("defaults")) == NEEDED | CLUSTER_WIDE
 
 
 def test_the_lease_is_granted_in_the_operators_own_namespace_only(rendered: Rendered) -> None:
@@ -80,13 +84,13 @@ def test_namespaced_the_operator_gets_the_same_rules_in_each_namespace(chart: Ch
 
 
 def test_namespaced_nothing_but_reading_the_crd_is_cluster_wide(chart: Chart) -> None:
-    assert granted(chart("namespaced")) == CRD_GET
+    assert granted(chart("namespaced")) == CLUSTER_WIDE
 
 
 def test_namespaced_no_other_cluster_role_remains_without_user_roles(tmp_path: Path) -> None:
     rendering = render({**NAMESPACED, "rbac": {"userRoles": False}}, tmp_path)
 
-    assert rendering.names("ClusterRole") == {f"specfleet-operator-{NAMESPACE}-crds"}
+    assert rendering.names("ClusterRole") == {f"specfleet-operator-{NAMESPACE}-cluster"}
 
 
 def test_only_the_crd_by_name_may_be_read(rendered: Rendered) -> None:

@@ -27,6 +27,7 @@ EVERYTHING: dict[str, Any] = {
     "image": "mirror/specfleet-operator@sha256:" + "0" * 64,
     "imagePullSecrets": ["mirror"],
     "engineImages": {"builtin": "mirror/engine:1", "simulated": "mirror/simulated:1"},
+    "modelHub": {"endpoint": "https://hub.mirror.example"},
     "allowedServiceAccounts": ["model-reader"],
     "limits": {"maxReplicas": 12, "maxGpus": 4},
     "tuning": {"scrapeIntervalSeconds": 5, "probeUnknownIntervalSeconds": 30},

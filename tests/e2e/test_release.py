@@ -51,6 +51,7 @@ class Confined:
             f"image={images['operator']}",
             f"engineImages.builtin={images['engine']}",
             f"engineImages.simulated={images['simulated']}",
+            f"engineImages.preflight={images['preflight']}",
             f"watchNamespaces={{{self.watched}}}",
             f"metricsSources.default.url=http://{RELEASE}-prometheus.{SYSTEM_NAMESPACE}:9090",
             "rbac.userRoles=false",

@@ -16,6 +16,8 @@ metricsSources:
 metricsScope: {{ .Values.metricsScope | squote }}
 images:
   {{- toYaml .Values.engineImages | nindent 2 }}
+modelHub:
+  {{- toYaml .Values.modelHub | nindent 2 }}
 allowedServiceAccounts: {{ toJson .Values.allowedServiceAccounts }}
 limits:
   {{- toYaml .Values.limits | nindent 2 }}

@@ -21,6 +21,7 @@ RECIPES: Mapping[str, Recipe] = {
     for recipe in (
         Recipe("operator", "operator"),
         Recipe("simulated", "simulated"),
+        Recipe("preflight", "preflight"),
         Recipe("prometheus", None),
         Recipe("engine", "engine-demo", with_model=True),
     )

@@ -33,6 +33,13 @@ class EngineImages(Written):
     vllm: str = ""
     sglang: str = ""
     vllm_plugin: str = ""
+    preflight: str = ""
+
+
+class ModelHub(Written):
+    """Where hf:// leads. ``endpoint`` empty: the public hub; else a mirror that speaks its protocol."""
+
+    endpoint: str = Field(default="", pattern="^(https?://[^/@]+(/.*)?)?$")
 
 
 class TuningPace(Written):
@@ -59,6 +66,7 @@ class Configuration(Written):
     metrics_sources: dict[str, MetricsSourceConfig] = Field(default_factory=dict)
     metrics_scope: str = 'specfleet_dev_pool!=""'
     images: EngineImages
+    model_hub: ModelHub = ModelHub()
     allowed_service_accounts: tuple[str, ...] = ()
     limits: Limits = Limits()
     tuning: TuningPace = TuningPace()

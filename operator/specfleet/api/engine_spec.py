@@ -1,4 +1,4 @@
-"""What is served and by what: the model, the engine and what its container is started with."""
+"""What serves: the engine and what its container is started with."""
 
 import re
 from collections.abc import Callable
@@ -9,25 +9,8 @@ from pydantic import Field
 from specfleet.api.engine_versions import DIALECTS, OWN_ENGINES, TESTED_VERSIONS, pattern_of, release_line
 from specfleet.api.env_vars import EnvVar
 from specfleet.api.fields import NOT_STORED, GoDuration, Percent, Written
-from specfleet.api.model_uri import LONGEST_URI, served_uri
 from specfleet.api.owned import OWNED_FLAGS
 from specfleet.api.rules import ListMap, Rule, Rules, matching
-
-ModelUri = Annotated[str, Field(max_length=LONGEST_URI), Rules(served_uri("model.uri", optional=True))]
-
-
-class ModelSpec(Written):
-    """The model that is served."""
-
-    uri: ModelUri = ""
-    """Where its files are: file:///path in the engine's image, or pvc://claim/path. Required, but refused
-    with engine.type simulated. Changing it rolls the pods and starts a new baseline."""
-    served_name: Annotated[
-        str,
-        Field(max_length=128),
-        Rules(matching("^[A-Za-z0-9._/:-]*$", "servedName must be letters, digits and . _ / : - only")),
-    ] = ""
-    """Name of the model in requests. Default: metadata.name. Changing it rolls the pods."""
 
 
 class SimulatedSpec(Written):

@@ -7,9 +7,10 @@ written it. Source: design/api.md.
 import re
 from typing import Any, ClassVar
 
-from specfleet.api.engine_spec import EngineSpec, ModelSpec, SimulatedSpec
+from specfleet.api.engine_spec import EngineSpec, SimulatedSpec
 from specfleet.api.env_vars import EnvSource, EnvVar, SecretKey
 from specfleet.api.fields import Reported, Written
+from specfleet.api.model_spec import ModelSpec
 from specfleet.api.pod_settings import PodSettings, Resources, Toleration, TopologySpread
 from specfleet.api.pod_volumes import (
     ConfigMapVolume,

@@ -8,11 +8,14 @@ from typing import Annotated, ClassVar
 
 from pydantic import Field
 
-from specfleet.api.engine_spec import EngineSpec, ModelSpec
+from specfleet.api.engine_spec import EngineSpec
 from specfleet.api.engine_versions import ENDED, METHODS, TESTED_VERSIONS, VLLM, pattern_of, release_line
 from specfleet.api.fields import Written
+from specfleet.api.model_spec import ModelSpec
+from specfleet.api.model_uri import SCHEMES
 from specfleet.api.pod_settings import PodSettings
 from specfleet.api.rules import ListMap, Rule, Rules, matching
+from specfleet.api.source_rules import SOURCE_RULES
 from specfleet.api.speculation_spec import DepthSpec, SpeculationSpec
 from specfleet.api.tuning_spec import Objectives, PoolTuning, ScheduleRow, TuningSpec
 
@@ -99,8 +102,7 @@ class Spec(Written):
 
     rules: ClassVar[tuple[Rule, ...]] = (
         Rule(
-            "model.uri is required with every engine.type but simulated: write file:///path or "
-            "pvc://claim/path",
+            f"model.uri is required with every engine.type but simulated: write {SCHEMES}",
             "self.engine.type == 'simulated' || "
             "(has(self.model) && has(self.model.uri) && self.model.uri != '')",
             lambda own: own.engine.type == "simulated" or own.model.uri != "",
@@ -113,6 +115,7 @@ class Spec(Written):
             lambda own: own.engine.type != "simulated" or own.model.uri == "",
             field="model",
         ),
+        *SOURCE_RULES,
         # vllm has every method in one version or another.
         *(_method_rule(engine, known) for engine, known in METHODS.items() if engine != VLLM),
         *(_ended_rule(engine, method, lines) for (engine, method), lines in ENDED.items()),

@@ -4,8 +4,9 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
-from specfleet.api.fields import NOT_STORED, Depth, Written
-from specfleet.api.model_uri import LONGEST_URI, served_uri
+from specfleet.api.fields import NOT_STORED, Depth, ObjectName, Written
+from specfleet.api.model_spec import Revision, hub_only_rules
+from specfleet.api.model_uri import LONGEST_URI, SCHEMES, served_uri
 from specfleet.api.rules import Rule, Rules
 
 # What drafts with weights of its own.
@@ -54,8 +55,16 @@ class ProposerSpec(Written):
     """The weights that draft: a small model, or a head that was trained for the served model."""
 
     uri: Annotated[str, Field(max_length=LONGEST_URI), Rules(served_uri("proposer.uri"))]
-    """Where its files are: file:///path in the engine's image, or pvc://claim/path, mounted read-only; the
-    model's own claim may be named again. Changing it rolls the pods and starts a new baseline."""
+    """Where its files are, by the same schemes as model.uri; the model's own claim may be named again.
+    Changing it rolls the pods and starts a new baseline."""
+    revision: Revision = ""
+    """Commit, tag or branch of a repository with hf://; with tuning.mode Enforce or a model.cacheClaim a
+    commit (7 to 40 digits). Default: main. Changing it rolls the pods and starts a new baseline."""
+    credentials_secret: ObjectName | None = None
+    """Secret of this namespace whose key token opens a private or gated repository with hf://. Default:
+    model.credentialsSecret. Changing it rolls the pods."""
+
+    rules: ClassVar[tuple[Rule, ...]] = hub_only_rules("proposer")
 
 
 class SpeculationSpec(Written):
@@ -83,8 +92,8 @@ class SpeculationSpec(Written):
 
     rules: ClassVar[tuple[Rule, ...]] = (
         Rule(
-            f"speculation.proposer is required with the methods {', '.join(MODEL_METHODS)}: write "
-            "proposer: {uri: file:///path or pvc://claim/path}",
+            f"speculation.proposer is required with the methods {', '.join(MODEL_METHODS)}: write its uri, "
+            f"as {SCHEMES}",
             f"!(self.method in {list(MODEL_METHODS)}) || has(self.proposer)",
             lambda own: own.method not in MODEL_METHODS or own.proposer is not None,
             field="proposer",

@@ -1,6 +1,7 @@
 """Reading everything around one resource: few calls, side by side, nothing kept for the next time."""
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Mapping
 from typing import TypeVar
 
@@ -8,6 +9,7 @@ from specfleet.api.kinds import (
     CONFIG_MAP,
     DEPLOYMENT,
     DISRUPTION_BUDGET,
+    NODE,
     POD,
     POD_MONITOR,
     SERVICE,
@@ -16,7 +18,8 @@ from specfleet.api.kinds import (
 )
 from specfleet.api.resource import SpeculativeDeployment
 from specfleet.cluster.client import ClusterClient
-from specfleet.cluster.errors import ClusterError, NotFound
+from specfleet.cluster.errors import ClusterError, Forbidden, NotFound
+from specfleet.planning.model_source import image_references
 from specfleet.planning.names import selector
 from specfleet.planning.observed import ObjectKey, Observed
 from specfleet.planning.plan import wanted_keys
@@ -26,6 +29,8 @@ OWNED_KINDS = (DEPLOYMENT, SERVICE, CONFIG_MAP, DISRUPTION_BUDGET)
 POD_MONITORS_RECHECK_SECONDS = 600.0
 
 T = TypeVar("T")
+
+logger = logging.getLogger(__name__)
 
 
 class Observer:
@@ -53,7 +58,17 @@ class Observer:
         missing = [key for key in wanted_keys(resource, served) if key not in objects]
         found = await together(*(self._find(kind, resource.namespace, name) for kind, name in missing))
         objects.update({key: item for key, item in zip(missing, found, strict=True) if item is not None})
-        return Observed(objects, tuple(pods or ()), served, fence)
+        return Observed(objects, tuple(pods or ()), served, fence, nodes=await self._nodes(resource))
+
+    async def _nodes(self, resource: SpeculativeDeployment) -> tuple[Object, ...]:
+        """Read the nodes if the resource mounts images; none if the operator may not."""
+        if not image_references(resource.spec):
+            return ()
+        try:
+            return tuple(await self._client.list(NODE, None, {}))
+        except Forbidden:
+            logger.info("may not list nodes: whether they mount images as volumes is not checked")
+            return ()
 
     async def _monitors(self, namespace: str, labels: Mapping[str, str | None]) -> list[Object] | None:
         now = asyncio.get_running_loop().time()

@@ -30,7 +30,7 @@ class BuiltinEngine:
         self, spec: Spec, *, served_name: str, paths: ModelPaths, schedule_file: str
     ) -> tuple[str, ...]:
         if paths.model is None:
-            raise ValueError("engine builtin needs model.uri: write file:///path or pvc://claim/path")
+            raise ValueError("engine builtin needs model.uri")
         cache = spec.engine.kv_cache_mib
         return (
             *("--model", paths.model),

@@ -49,7 +49,7 @@ class SglangEngine:
         self, spec: Spec, *, served_name: str, paths: ModelPaths, schedule_file: str
     ) -> tuple[str, ...]:
         if paths.model is None:
-            raise ValueError("engine sglang needs model.uri: write file:///path or pvc://claim/path")
+            raise ValueError("engine sglang needs model.uri")
         engine = spec.engine
         return (
             *("--model-path", paths.model),

@@ -75,7 +75,7 @@ class VllmEngine:
         self, spec: Spec, *, served_name: str, paths: ModelPaths, schedule_file: str
     ) -> tuple[str, ...]:
         if paths.model is None:
-            raise ValueError("engine vllm needs model.uri: write file:///path or pvc://claim/path")
+            raise ValueError("engine vllm needs model.uri")
         engine, method = spec.engine, spec.speculation.method
         cache, config = engine.kv_cache_mib, speculative_config(spec, paths)
         scheduler = ASYNC_SCHEDULER if method in ASYNC_METHODS else SCHEDULER

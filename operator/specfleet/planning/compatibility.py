@@ -1,7 +1,7 @@
-"""Do proposer and target fit each other? The engine finds out when it loads them, and its pod tells.
+"""Do proposer and target fit each other? Their pod tells: its pre-flight check, or the engine itself.
 
-Nothing else can know: the files lie where only the pod looks. An engine that refuses its proposer ends before
-it is ready, so such a pair never gets a request. Source: design/api.md, "Status".
+Nothing else can know: the files lie where only the pod looks. Either ends before the pod is ready if the pair
+does not fit, so such a pair never gets a request. Source: design/api.md, "Status".
 """
 
 from collections.abc import Sequence
@@ -9,13 +9,15 @@ from typing import Literal
 
 from specfleet.api.resource import SpeculativeDeployment
 from specfleet.planning.conditions import Finding
-from specfleet.planning.names import FINGERPRINT_LABEL
+from specfleet.planning.names import FINGERPRINT_LABEL, PREFLIGHT
 from specfleet.planning.observed import Live
 from specfleet.planning.planned import PoolPlan
-from specfleet.planning.pod_failures import is_gone, last_words
+from specfleet.planning.pod_failures import is_gone, last_words, said_at_the_end
 
-# How `specfleet_engine` begins its last line when the proposer is at fault.
+# How `specfleet_engine` and `specfleet_preflight` begin their last line when the proposer is at fault.
 _AT_FAULT = "proposer: "
+# And how the check begins it when nothing is.
+_FITS = "fits: "
 
 
 def proposer_compatible(
@@ -34,6 +36,9 @@ def proposer_compatible(
             return _finding("False", "ProposerRefused", f"{speculation.proposer.uri}: {reason}")
     if any(_is_ready(pod) for pod in current):
         return _finding("True", "ProposerLoaded", f"{speculation.proposer.uri} was loaded with the model")
+    for pod in current:
+        if (plan := _plan(pod)) is not None:
+            return _finding("True", "PreflightPassed", f"{speculation.proposer.uri} fits: {plan}")
     return _finding("Unknown", "NotLoadedYet", f"no pod has loaded {speculation.proposer.uri} yet")
 
 
@@ -47,10 +52,20 @@ def _fingerprint(pod: Live) -> str | None:
 
 
 def _refusal(pod: Live) -> str | None:
-    for container in (pod.get("status") or {}).get("containerStatuses") or ():
+    status = pod.get("status") or {}
+    for container in (*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ())):
         words = last_words(container)
         if words is not None and words.startswith(_AT_FAULT):
             return words.removeprefix(_AT_FAULT)
+    return None
+
+
+def _plan(pod: Live) -> str | None:
+    """Read what the check of a pod added up; None: it has not passed."""
+    for container in (pod.get("status") or {}).get("initContainerStatuses") or ():
+        words = said_at_the_end(container) if container.get("name") == PREFLIGHT else None
+        if words is not None and words.startswith(_FITS):
+            return words.removeprefix(_FITS)
     return None
 
 

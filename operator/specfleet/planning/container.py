@@ -74,9 +74,11 @@ def _environment(design: PoolDesign) -> list[dict[str, Any]]:
     """The user's variables, after ours that they do not set: a name may be there once only."""
     given = written(design.resource.spec.engine.env)
     set_by_user = {entry["name"] for entry in given}
+    # What is fetched is fetched before: an engine that asks the hub again would find newer files, or wait.
+    offline = (("HF_HUB_OFFLINE", "1"),) if design.downloads else ()
     own = [
         {"name": name, "value": value}
-        for name, value in design.runtime.environment
+        for name, value in (*design.runtime.environment, *offline)
         if name not in set_by_user
     ]
     return [*own, *given]
@@ -95,7 +97,7 @@ def _own_mounts(design: PoolDesign) -> list[dict[str, Any]]:
         {"name": SCRATCH_VOLUME, "mountPath": SCRATCH_PATH},
         *(
             {"name": mount.volume, "mountPath": mount.path, "readOnly": True}
-            for mount in model_source.claim_mounts(design.resource.spec)
+            for mount in model_source.source_mounts(design.resource.spec)
         ),
     ]
     if runtime.plugin is not None:

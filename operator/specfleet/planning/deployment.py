@@ -20,8 +20,9 @@ def deployment(design: PoolDesign, replicas: int | None) -> Object:
     spec: dict[str, Any] = {
         "selector": {"matchLabels": names.selector(resource, pool, names.ACTIVE)},
         "strategy": {"type": "RollingUpdate", "rollingUpdate": _rolling_update(design)},
-        # A pod may use its whole start-up budget; five minutes more cover scheduling and the image pull.
-        "progressDeadlineSeconds": design.engine.timing.startup + 300,
+        # A pod may use its whole start-up budget; five minutes more cover scheduling and the image pull, and
+        # an hour the download of 200 GB at half a gigabit per second.
+        "progressDeadlineSeconds": design.engine.timing.startup + 300 + (3600 if design.downloads else 0),
         "revisionHistoryLimit": 3,
         "template": pod_template(design),
     }

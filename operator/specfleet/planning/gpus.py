@@ -1,4 +1,4 @@
-"""How many GPUs a pod asks for: ceilings and the roll-out strategy depend on it."""
+"""How much a pod asks for, of GPUs above all: ceilings and the roll-out strategy depend on it."""
 
 import math
 import re
@@ -15,9 +15,9 @@ _SUFFIXES |= {f"{suffix}i": Fraction(1024**power) for power, suffix in enumerate
 def gpus_per_pod(resources: Resources) -> int:
     """Count whole devices and MIG parts of every vendor, by the larger of limit and request."""
     amounts: dict[str, Fraction] = {}
-    for name, amount in (*resources.requests.items(), *resources.limits.items()):
+    for name, quantity in (*resources.requests.items(), *resources.limits.items()):
         if _is_gpu(name):
-            amounts[name] = max(amounts.get(name, Fraction(0)), _number(amount))
+            amounts[name] = max(amounts.get(name, Fraction(0)), amount(quantity))
     return math.ceil(sum(amounts.values()))
 
 
@@ -27,7 +27,8 @@ def _is_gpu(resource_name: str) -> bool:
     return device == "gpu" or device.startswith(("gpu.", "mig-")) or vendor.startswith("gpu.")
 
 
-def _number(quantity: str) -> Fraction:
+def amount(quantity: str) -> Fraction:
+    """Read a Kubernetes quantity. Raises ValueError for what is none."""
     found = _QUANTITY.fullmatch(quantity)
     if found is None or found[2] not in _SUFFIXES:
         raise ValueError(f"{quantity!r} is no Kubernetes quantity such as 1")

@@ -7,6 +7,8 @@ import hashlib
 
 ACTIVE = "active"  # the only slice so far
 ENGINE_CONTAINER = "engine"
+PREFLIGHT = "preflight"
+DOWNLOADS = ("download-model", "download-proposer")
 
 DEPLOYMENT_LABEL = "specfleet.dev/deployment"
 POOL_LABEL = "specfleet.dev/pool"
@@ -62,3 +64,8 @@ def labels(resource: str, pool: str | None = None, slice_name: str | None = None
         "app.kubernetes.io/managed-by": "specfleet",
         **selector(resource, pool, slice_name),
     }
+
+
+def download_container(field: str) -> str:
+    """Name the one of `DOWNLOADS` that fetches what ``field`` of the spec names."""
+    return f"download-{field.rpartition('.')[2]}"

@@ -23,6 +23,7 @@ class Observed:
     object of a wanted name (see `plan.wanted_keys`), no matter who owns it.
     ``pods``: the pods with that label. ``pod_monitors_served``: whether the API server knows kind PodMonitor.
     ``fence``: the leader's fence, for the first schedule document of a pool.
+    ``nodes``: read only where a source of weights depends on what nodes can mount; empty: not known.
     ``full``: apply everything, also what carries the right hash: somebody may have changed the rest.
     """
 
@@ -31,8 +32,9 @@ class Observed:
     pod_monitors_served: bool
     fence: int
     full: bool = False
+    nodes: tuple[Live, ...] = ()
 
 
-def one_line(message: object) -> str:
-    """Take a message as one line of at most 400 characters."""
-    return " ".join(str(message or "no reason given").split())[:400]
+def one_line(message: object, longest: int = 400) -> str:
+    """Take a message as one line of at most ``longest`` characters."""
+    return " ".join(str(message or "no reason given").split())[:longest]

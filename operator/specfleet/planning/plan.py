@@ -20,6 +20,7 @@ from specfleet.planning.observed import Live, ObjectKey, Observed
 from specfleet.planning.ownership import Ownership, is_controlled, ownership, ownership_refusal
 from specfleet.planning.planned import Desired, Plan, PoolPlan, Removal
 from specfleet.planning.pool_design import design_pool
+from specfleet.planning.source_admission import source_refusals
 
 __all__ = ["Desired", "Observed", "Plan", "PoolPlan", "Removal", "plan", "wanted_keys"]
 
@@ -49,6 +50,7 @@ def plan(
     deployments = _own_deployments(resource, observed)
     refusals = (
         *admission_refusals(resource, configuration, engine, deployments),
+        *source_refusals(resource, configuration, observed.nodes),
         *_ownership_refusals(resource, observed),
     )
     desired: list[Desired] = []

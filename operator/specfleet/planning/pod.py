@@ -11,9 +11,12 @@ from specfleet.api.owned import SCHEDULE_VOLUME, SCRATCH_VOLUME, SHARED_MEMORY_V
 from specfleet.engines.engine import Plugin
 from specfleet.planning import model_source, names
 from specfleet.planning.container import CONTAINER_SECURITY, engine_container, has_own_shared_memory
+from specfleet.planning.download import download_containers
 from specfleet.planning.manifest import written
 from specfleet.planning.pool_design import PoolDesign
+from specfleet.planning.preflight import preflight_container
 
+GROUP_ID = 65532
 _SMALL = {"requests": {"cpu": "10m", "memory": "32Mi"}, "limits": {"memory": "128Mi"}}
 _POD_SECURITY = {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}}
 
@@ -26,7 +29,6 @@ def pod_template(design: PoolDesign) -> dict[str, Any]:
         **names.labels(design.resource.name, design.pool.name, names.ACTIVE),
         names.FINGERPRINT_LABEL: design.fingerprint,
     }
-    runtime = design.runtime
     metadata: dict[str, Any] = {"labels": labels}
     if template.annotations:
         metadata["annotations"] = written(template.annotations)
@@ -37,7 +39,7 @@ def pod_template(design: PoolDesign) -> dict[str, Any]:
             "automountServiceAccountToken": False,
             "enableServiceLinks": False,
             "terminationGracePeriodSeconds": design.engine.timing.grace,
-            "securityContext": _security(runtime.run_as_user),
+            "securityContext": _security(design),
             **({"initContainers": found} if (found := list(_init_containers(design))) else {}),
             "containers": [engine_container(design)],
             "volumes": [*written(template.volumes), *_own_volumes(design)],
@@ -45,13 +47,21 @@ def pod_template(design: PoolDesign) -> dict[str, Any]:
     }
 
 
-def _security(user: int | None) -> dict[str, Any]:
+def _security(design: PoolDesign) -> dict[str, Any]:
     security: dict[str, Any] = written(_POD_SECURITY)
-    return security if user is None else security | {"runAsUser": user}
+    if (user := design.runtime.run_as_user) is not None:
+        security["runAsUser"] = user
+    if design.downloads and design.resource.spec.model.cache_claim is not None:
+        # A fresh claim belongs to root. Only its top is looked at: it may hold terabytes.
+        security |= {"fsGroup": GROUP_ID, "fsGroupChangePolicy": "OnRootMismatch"}
+    return security
 
 
 def _init_containers(design: PoolDesign) -> Iterator[dict[str, Any]]:
     """What must have run before the engine starts, in this order."""
+    yield from download_containers(design)
+    if model_source.is_checked(design.resource.spec):
+        yield preflight_container(design)
     if (plugin := design.runtime.plugin) is not None:
         yield _plugin_container(plugin, design.images[plugin.container])
 
@@ -94,8 +104,8 @@ def _own_volumes(design: PoolDesign) -> list[dict[str, Any]]:
         {"name": SCHEDULE_VOLUME, "configMap": {"name": design.schedule}},
         {"name": SCRATCH_VOLUME, "emptyDir": {}},
         *(
-            {"name": mount.volume, "persistentVolumeClaim": {"claimName": mount.claim, "readOnly": True}}
-            for mount in model_source.claim_mounts(design.resource.spec)
+            {"name": mount.volume, **written(mount.source)}
+            for mount in model_source.source_mounts(design.resource.spec)
         ),
         *([] if runtime.plugin is None else [{"name": runtime.plugin.volume, "emptyDir": {}}]),
         *(

@@ -1,7 +1,7 @@
 """Why pods do not serve, in words: crash, image, configuration, no node. Read from pods, quoted with care.
 
-Only two foreign texts are passed on: the scheduler's message, and the last line of an engine of ours that
-could not start. Everything else is named by its Kubernetes reason.
+Only two foreign texts are passed on: the scheduler's message, and the last line of a program of ours that
+could not go on. Everything else is named by its Kubernetes reason.
 """
 
 import re
@@ -9,13 +9,24 @@ from collections import defaultdict
 from collections.abc import Container, Iterable, Iterator
 from dataclasses import dataclass
 
-from specfleet.planning.names import POOL_LABEL
+from specfleet.planning.names import DOWNLOADS, ENGINE_CONTAINER, POOL_LABEL, PREFLIGHT
 from specfleet.planning.observed import Live, one_line
 
 ENGINE_FAILED = "EngineFailed"
+DOWNLOAD_FAILED = "DownloadFailed"
+PREFLIGHT_FAILED = "PreflightFailed"
 UNSCHEDULABLE = "Unschedulable"
 
-# "specfleet_engine: error: ...": how argparse, and our engines beside it, end a program that cannot start.
+_REASONS = {PREFLIGHT: PREFLIGHT_FAILED, **dict.fromkeys(DOWNLOADS, DOWNLOAD_FAILED)}
+_WHAT_FAILED = {
+    ENGINE_CONTAINER: "the engine cannot start",
+    PREFLIGHT: "model and proposer do not fit",
+    **dict.fromkeys(DOWNLOADS, "it cannot be fetched"),
+}
+# Several faults of one pair are told at once.
+_PREFLIGHT_LINE, _LONGEST_OF_A_PAIR, _LONGEST = "specfleet_preflight:", 1200, 400
+
+# "specfleet_engine: error: ...": how argparse, and our programs beside it, end one that cannot go on.
 _ENGINE_LINE = re.compile(r"specfleet_[a-z]+: (?:error: )?(.+)")
 _IMAGE_REASONS = frozenset({"ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull"})
 _CONTAINER_REASONS = frozenset({"CreateContainerConfigError", "CreateContainerError", "RunContainerError"})
@@ -59,12 +70,13 @@ def _causes(pod: Live) -> Iterator[tuple[str, str]]:
     for condition in status.get("conditions") or ():
         if condition.get("type") == "PodScheduled" and condition.get("reason") == "Unschedulable":
             yield UNSCHEDULABLE, f"no node can take it: {one_line(condition.get('message'))}"
-    for container in status.get("containerStatuses") or ():
-        if (text := _container_cause(container)) is not None:
-            yield ENGINE_FAILED, text
+    # While one of the first kind fails, those of the second wait and have nothing to say.
+    for container in (*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ())):
+        if (text := _container_cause(container, pod)) is not None:
+            yield _REASONS.get(str(container.get("name")), ENGINE_FAILED), text
 
 
-def _container_cause(container: Live) -> str | None:
+def _container_cause(container: Live, pod: Live) -> str | None:
     """Say why a container does not run; None: it runs, or is starting for the first time.
 
     A container that failed before counts until it is ready, or the answer would flap with every restart.
@@ -75,16 +87,26 @@ def _container_cause(container: Live) -> str | None:
         image = container.get("image")
         return f"image {image} cannot be pulled ({waiting}): check its name and imagePullSecrets"
     if waiting in _CONTAINER_REASONS:
-        return (
-            f"the container cannot be created ({waiting}): check that every Secret, ConfigMap and claim "
-            "it names exists"
-        )
+        return f"the container cannot be created ({waiting}): {_to_create(container, pod)}"
     ended = _ended(container)
     if ended is None:
         return None
     if ended.get("exitCode") == 0 and waiting != "CrashLoopBackOff":
         return None
-    return _exit_cause(ended)
+    return _exit_cause(ended, str(container.get("name")))
+
+
+def _to_create(container: Live, pod: Live) -> str:
+    """Name the Secret of a download, which is nearly always what is missing; else what may be."""
+    for started in (pod.get("spec") or {}).get("initContainers") or ():
+        if started["name"] == container.get("name") and started["name"] in DOWNLOADS:
+            for entry in started.get("env") or ():
+                if (secret := (entry.get("valueFrom") or {}).get("secretKeyRef")) is not None:
+                    return (
+                        f"Secret {secret['name']} with key {secret['key']} is missing: create it in this "
+                        "namespace, or correct credentialsSecret"
+                    )
+    return "check that every Secret, ConfigMap and claim it names exists"
 
 
 def _ended(container: Live) -> Live | None:
@@ -98,23 +120,40 @@ def _ended(container: Live) -> Live | None:
 
 
 def last_words(container: Live) -> str | None:
-    """Give why an engine of ours could not start, in its own words; None: it said nothing of that kind."""
+    """Give why a program of ours ended, in its own words; None: it said nothing of that kind."""
     ended = _ended(container)
+    return None if ended is None else _own_words(ended)
+
+
+def said_at_the_end(container: Live) -> str | None:
+    """Give the last words of an init container of ours that has ended, whether or not it failed."""
+    ended = (container.get("state") or {}).get("terminated")
     return None if ended is None else _own_words(ended)
 
 
 def _own_words(ended: Live) -> str | None:
     lines = str(ended.get("message") or "").strip().splitlines()
     found = _ENGINE_LINE.fullmatch(lines[-1]) if lines else None
-    return one_line(found[1]) if found is not None and found[1].isprintable() else None
+    if found is None or not found[1].isprintable():
+        return None
+    return one_line(found[1], _LONGEST_OF_A_PAIR if lines[-1].startswith(_PREFLIGHT_LINE) else _LONGEST)
 
 
-def _exit_cause(ended: Live) -> str:
+def _exit_cause(ended: Live, container: str) -> str:
+    what = _WHAT_FAILED.get(container, "the container failed")
     if ended.get("reason") == "OOMKilled":
+        return _out_of_memory(container)
+    if (words := _own_words(ended)) is not None:
+        return f"{what}: {words}"
+    if container == ENGINE_CONTAINER:
+        return f"the engine ended with exit code {ended.get('exitCode')}: see kubectl logs --previous"
+    return f"{container} ended with exit code {ended.get('exitCode')}: see kubectl logs -c {container}"
+
+
+def _out_of_memory(container: str) -> str:
+    if container == ENGINE_CONTAINER:
         return (
             "the engine was killed for want of memory (OOMKilled): raise its memory limit, or lower "
             "engine.kvCacheMib or maxNumSeqs"
         )
-    if (words := _own_words(ended)) is not None:
-        return f"the engine cannot start: {words}"
-    return f"the engine ended with exit code {ended.get('exitCode')}: see kubectl logs --previous"
+    return f"{container} was killed for want of memory (OOMKilled): its node has too little"

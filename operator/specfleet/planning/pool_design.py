@@ -14,9 +14,11 @@ from specfleet.api.resource import PoolSpec, SpeculativeDeployment
 from specfleet.engines.engine import Engine, Runtime
 from specfleet.planning import model_source, names
 from specfleet.planning.manifest import digest, written
+from specfleet.planning.model_source import Download
 
 SCHEDULE_KEY = "schedule.json"
 _FINGERPRINT_LENGTH = 10
+ENDPOINT_VARIABLE = "HF_ENDPOINT"
 # Where a default image names the engine's version.
 VERSION_PLACE = "{version}"
 
@@ -30,6 +32,8 @@ class PoolDesign:
     engine: Engine
     images: Mapping[str, str]
     """By container: the engine, and the init containers that specfleet adds."""
+    hub_endpoint: str = ""
+    """Address of the model hub; empty: the public one."""
 
     @property
     def image(self) -> str:
@@ -38,6 +42,10 @@ class PoolDesign:
     @property
     def runtime(self) -> Runtime:
         return self.engine.runtime(self.resource.spec)
+
+    @property
+    def downloads(self) -> tuple[Download, ...]:
+        return model_source.downloads(self.resource.spec)
 
     @property
     def deployment(self) -> str:
@@ -82,8 +90,12 @@ class PoolDesign:
         # Only what is there makes a key: fingerprints from before these fields were still hold.
         if spec.engine.version:
             comparable["version"] = spec.engine.version
-        if spec.speculation.proposer is not None:
-            comparable["proposer"] = spec.speculation.proposer.uri
+        if spec.model.revision:
+            comparable["revision"] = spec.model.revision
+        if (proposer := spec.speculation.proposer) is not None:
+            comparable["proposer"] = proposer.uri
+            if proposer.revision:
+                comparable["proposerRevision"] = proposer.revision
         return digest(comparable)[:_FINGERPRINT_LENGTH]
 
 
@@ -96,18 +108,18 @@ def design_pool(
 ) -> PoolDesign:
     """Resolve one pool. ``live`` is its Deployment, if there is one of ours.
 
-    A default image that changes (an upgrade of the operator) rolls nothing: pods that run what the spec asks
-    for keep their image until the spec asks for something else.
+    What the operator's configuration sets, images and the hub's address, rolls nothing when it changes: pods
+    that run what the spec asks for keep theirs until the spec asks for something else.
     """
     images = _images(resource, engine, configuration)
     if live is not None:
         kept = images | _running_images(live, images)
         if resource.spec.engine.image:
             kept[names.ENGINE_CONTAINER] = resource.spec.engine.image
-        running = PoolDesign(resource, pool, engine, kept)
+        running = PoolDesign(resource, pool, engine, kept, _running_endpoint(live))
         if running.fingerprint == live_fingerprint(live):
             return running
-    return PoolDesign(resource, pool, engine, images)
+    return PoolDesign(resource, pool, engine, images, configuration.model_hub.endpoint)
 
 
 def _images(resource: SpeculativeDeployment, engine: Engine, configuration: Configuration) -> dict[str, str]:
@@ -120,6 +132,10 @@ def _images(resource: SpeculativeDeployment, engine: Engine, configuration: Conf
     }
     if (plugin := engine.runtime(spec).plugin) is not None:
         images[plugin.container] = defaults[plugin.image]
+    for download in model_source.downloads(spec):
+        images[names.download_container(download.field)] = configuration.images.preflight
+    if model_source.is_checked(spec):
+        images[names.PREFLIGHT] = configuration.images.preflight
     return images
 
 
@@ -128,6 +144,14 @@ def live_fingerprint(live: Mapping[str, Any]) -> str | None:
     metadata = live["spec"]["template"].get("metadata") or {}
     found: str | None = (metadata.get("labels") or {}).get(names.FINGERPRINT_LABEL)
     return found
+
+
+def _running_endpoint(live: Mapping[str, Any]) -> str:
+    for container in live["spec"]["template"]["spec"].get("initContainers") or ():
+        for entry in container.get("env") or ():
+            if entry["name"] == ENDPOINT_VARIABLE:
+                return str(entry["value"])
+    return ""
 
 
 def _running_images(live: Mapping[str, Any], wanted: Collection[str]) -> dict[str, str]:

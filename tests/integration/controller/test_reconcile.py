@@ -8,6 +8,7 @@ from specfleet.api.kinds import (
     CONFIG_MAP,
     DEPLOYMENT,
     DISRUPTION_BUDGET,
+    NODE,
     POD_MONITOR,
     SERVICE,
     SPECULATIVE_DEPLOYMENT,
@@ -308,3 +309,46 @@ async def test_a_pod_monitor_is_made_where_the_kind_is_served(store: Store) -> N
     await a_reconciler(DirectClient(store)).reconcile(CHAT)
 
     assert len(store.list(POD_MONITOR, "llm")) >= 1
+
+
+IMAGE_MODEL = {"engine": {"type": "builtin"}, "model": {"uri": "image://registry.invalid/llama:v1"}}
+
+
+def add_node(store: Store, runtime: str) -> None:
+    node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "node", "namespace": ""}}
+    store.create(NODE, node)
+    store.set_status(NODE, "", "node", {"nodeInfo": {"containerRuntimeVersion": runtime}})
+
+
+async def test_a_model_in_an_image_is_refused_where_the_nodes_cannot_mount_it(
+    store: Store, client: DirectClient, reconciler: Reconciler
+) -> None:
+    add_node(store, "containerd://1.6.20")
+    store.create(SPECULATIVE_DEPLOYMENT, a_resource(**IMAGE_MODEL))
+
+    await reconciler.reconcile(CHAT)
+
+    assert condition(store, "Degraded")["reason"] == "ImageVolumesUnsupported"
+    assert store.list(DEPLOYMENT, "llm") == []
+
+
+async def test_without_the_right_to_look_at_nodes_a_model_in_an_image_is_planned(
+    store: Store, client: DirectClient, reconciler: Reconciler
+) -> None:
+    add_node(store, "containerd://1.6.20")
+    client.faults.add(403, verb="list", path="nodes")
+    store.create(SPECULATIVE_DEPLOYMENT, a_resource(**IMAGE_MODEL))
+
+    await reconciler.reconcile(CHAT)
+
+    assert len(store.list(DEPLOYMENT, "llm")) == 1
+
+
+async def test_nodes_are_read_for_images_only(
+    store: Store, client: DirectClient, reconciler: Reconciler
+) -> None:
+    store.create(SPECULATIVE_DEPLOYMENT, a_resource())
+
+    await reconciler.reconcile(CHAT)
+
+    assert client.calls["list", "Node"] == 0

@@ -118,6 +118,7 @@ def test_every_way_to_name_a_revision_ends_at_its_commit(hub: Hub, tmp_path: Pat
     assert tree == [f"/api/models/org/model/tree/{COMMIT}"]
 
 
+@pytest.mark.fault("kserve/kserve#3663")
 def test_a_complete_folder_is_used_without_a_word_to_the_hub(hub: Hub, tmp_path: Path) -> None:
     download(hub, tmp_path / "m")
     hub.requests.clear()
@@ -277,6 +278,7 @@ def test_what_the_volume_refuses_is_said(
     assert message in download(hub, tmp_path / "m").message
 
 
+@pytest.mark.fault("kserve/kserve#3869")
 def test_two_pods_at_once_fetch_once_and_both_find_it_complete(hub: Hub, tmp_path: Path) -> None:
     folder = tmp_path / "shared" / COMMIT
     ended: list[int] = []

@@ -9,11 +9,20 @@ from tests.integration.fake_api.faults import Faults
 from tests.integration.fake_api.store import Refused, Store
 
 from specfleet.cluster.client import Kind, Object
-from specfleet.cluster.errors import ClusterError, Conflict, Expired, Invalid, NotFound, Unavailable
+from specfleet.cluster.errors import (
+    ClusterError,
+    Conflict,
+    Expired,
+    Forbidden,
+    Invalid,
+    NotFound,
+    Unavailable,
+)
 from specfleet.cluster.kubernetes_client import selector
 
 ERRORS: dict[int, type[ClusterError]] = {
     400: Invalid,
+    403: Forbidden,
     404: NotFound,
     409: Conflict,
     410: Expired,

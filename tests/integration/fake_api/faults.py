@@ -4,7 +4,7 @@ import re
 from dataclasses import dataclass, field
 from typing import Literal
 
-Way = Literal[429, 500, 409, 410, "timeout", "lost answer"]
+Way = Literal[403, 429, 500, 409, 410, "timeout", "lost answer"]
 
 
 @dataclass(frozen=True)

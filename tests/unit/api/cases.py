@@ -28,6 +28,9 @@ spec:
 METHODS_WITH_WEIGHTS = ("draftModel", "eagle", "eagle3", "medusa")
 
 SIMULATED = {"spec.engine.type": "simulated", "spec.model": GONE}
+HUB_MODEL, COMMIT = "hf://meta-llama/Llama-3.1-8B", "0e9e39f249a16976918f6564b8830bc894c89659"
+HUB_HEAD = {"spec.speculation": {"method": "eagle3", "proposer": {"uri": "hf://org/head"}}}
+ENFORCED = {"spec.tuning": {"mode": "Enforce"}}
 VLLM = {"spec.engine.type": "vllm"}
 SGLANG = {"spec.engine.type": "sglang"}
 
@@ -97,6 +100,45 @@ ACCEPTED = [
     Case("model-on-a-claim", {"spec.model.uri": "pvc://models/llama/8b"}),
     Case("model-at-the-root-of-a-claim", {"spec.model.uri": "pvc://models"}),
     Case("model-in-a-hidden-folder", {"spec.model.uri": "file:///root/.cache/model-1.0"}),
+    Case("model-of-a-hub", {"spec.model": {"uri": HUB_MODEL, "revision": "main"}}),
+    Case("model-of-a-hub-at-its-main-branch", {"spec.model.uri": HUB_MODEL}),
+    Case(
+        "private-model-of-a-hub-on-a-claim",
+        {
+            "spec.model": {
+                "uri": HUB_MODEL,
+                "revision": COMMIT,
+                "credentialsSecret": "hf-token",
+                "cacheClaim": "models",
+            }
+        },
+    ),
+    *(
+        Case(
+            f"enforced-at-{len(commit)}-digits",
+            ENFORCED | {"spec.model": {"uri": HUB_MODEL, "revision": commit}},
+        )
+        for commit in (COMMIT, COMMIT[:7])
+    ),
+    Case("proposer-of-a-hub", HUB_HEAD),
+    Case(
+        "cached-proposer-of-a-hub",
+        {
+            "spec.model.cacheClaim": "models",
+            "spec.speculation": {
+                "method": "eagle3",
+                "proposer": {"uri": "hf://org/head", "revision": COMMIT},
+            },
+        },
+    ),
+    *(
+        Case(f"model-of-an-image-{kind}", {"spec.model.uri": uri})
+        for kind, uri in {
+            "with-a-tag": "image://registry.example:5000/models/llama:v1",
+            "with-a-path": "image://models/llama:8b/weights/fp8",
+            "by-digest": "image://registry.example/llama@sha256:" + "0" * 64 + "/a",
+        }.items()
+    ),
     Case("served-name-with-a-slash", {"spec.model.servedName": "org/model:1"}),
     Case("image-by-digest", {"spec.engine.image": "registry.example:5000/engine@sha256:" + "0" * 64}),
     Case("own-arguments", {"spec.engine.extraArgs": ["--threads", "2", "--modelling=x", "-v"]}),
@@ -282,9 +324,12 @@ REFUSED = [
     refused("no-model", {"spec.model": GONE}, "spec.model", "model.uri is required"),
     refused("model-without-uri", {"spec.model": {"servedName": "x"}}, "spec.model", "model.uri is required"),
     *(
-        refused(f"uri-{kind}", {"spec.model.uri": uri}, "spec.model.uri", "must be file:///path")
+        refused(f"uri-{kind}", {"spec.model.uri": uri}, "spec.model.uri", "must be hf://org/name")
         for kind, uri in {
-            "of-a-hub": "hf://org/name",
+            "of-a-hub-without-a-name": "hf://org",
+            "of-a-hub-with-a-path": "hf://org/name/folder",
+            "of-an-image-without-a-tag": "image://registry.example/llama/8b",
+            "of-an-image-that-climbs": "image://registry.example/llama:1/../etc",
             "of-the-web": "https://example.com/model",
             "without-scheme": "/models/smollm2",
             "with-a-host": "file://host/path",
@@ -293,6 +338,59 @@ REFUSED = [
             "with-a-slash-at-the-end": "pvc://claim/path/",
             "without-claim": "pvc:///path",
         }.items()
+    ),
+    *(
+        refused(
+            f"{field}-without-a-hub",
+            {f"spec.model.{field}": value},
+            f"spec.model.{field}",
+            "hf://",
+        )
+        for field, value in {
+            "revision": COMMIT,
+            "credentialsSecret": "hf-token",
+            "cacheClaim": "models",
+        }.items()
+    ),
+    *(
+        refused(
+            f"proposer-{field}-without-a-hub",
+            {
+                "spec.speculation": {
+                    "method": "eagle",
+                    "proposer": {"uri": "pvc://heads/v1", field: value},
+                }
+            },
+            f"spec.speculation.proposer.{field}",
+            "hf://",
+        )
+        for field, value in {"revision": COMMIT, "credentialsSecret": "hf-token"}.items()
+    ),
+    *(
+        refused(
+            f"model-at-{kind}",
+            edits | {"spec.model": {"uri": HUB_MODEL, **more}},
+            "spec.model.revision",
+            "must be a commit",
+        )
+        for kind, edits, more in (
+            ("main-while-enforced", ENFORCED, {}),
+            ("a-branch-while-enforced", ENFORCED, {"revision": "v1.0"}),
+            ("a-branch-while-one-pool-is-enforced", {"spec.pools.0.tuning": {"mode": "Enforce"}}, {}),
+            ("a-branch-on-a-shared-claim", {}, {"cacheClaim": "models", "revision": "main"}),
+        )
+    ),
+    refused(
+        "proposer-at-a-branch-while-enforced",
+        ENFORCED | HUB_HEAD,
+        "spec.speculation.proposer.revision",
+        "must be a commit",
+    ),
+    refused(
+        "revision-with-a-slash",
+        {"spec.model": {"uri": HUB_MODEL, "revision": "refs/pr/1"}},
+        "spec.model.revision",
+        "must be a commit",
     ),
     refused(
         "served-name-with-a-space",
@@ -480,7 +578,7 @@ REFUSED = [
             f"{method}-without-weights",
             {"spec.speculation.method": method},
             "spec.speculation.proposer",
-            "proposer: {uri: file:///path or pvc://claim/path}",
+            "write its uri, as hf://org/name",
         )
         for method in METHODS_WITH_WEIGHTS
     ),
@@ -513,11 +611,11 @@ REFUSED = [
             f"proposer-{kind}",
             {"spec.speculation": {"method": "eagle", "proposer": {"uri": uri}}},
             "spec.speculation.proposer.uri",
-            "must be file:///path",
+            "must be hf://org/name",
         )
         for kind, uri in {
             "of-nowhere": "",
-            "of-a-hub": "hf://org/head",
+            "of-a-hub-without-a-name": "hf://head",
             "that-climbs": "pvc://c/../x",
         }.items()
     ),

@@ -63,6 +63,7 @@ def a_configuration(**fields: Any) -> Configuration:
                 "vllm": "example.test/vllm:v{version}",
                 "vllmPlugin": "example.test/vllm-plugin:1",
                 "sglang": "example.test/sglang:v{version}",
+                "preflight": "example.test/preflight:1",
             },
             "metricsSources": {"default": {"url": "http://prometheus.test"}},
             **fields,

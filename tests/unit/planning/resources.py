@@ -104,10 +104,28 @@ def vllm_drafter() -> SpeculativeDeployment:
     )
 
 
+def vllm_hub() -> SpeculativeDeployment:
+    return a_resource(
+        a_pool("interactive", template={"nodeSelector": {"nvidia.com/gpu.product": "NVIDIA-L4"}}),
+        model={
+            "uri": "hf://meta-llama/Llama-3.1-8B-Instruct",
+            "revision": "0e9e39f249a16976918f6564b8830bc894c89659",
+            "credentialsSecret": "hf-token",
+            "cacheClaim": "models",
+        },
+        engine={"type": "vllm"},
+        speculation={
+            "method": "eagle3",
+            "proposer": {"uri": "hf://org/head", "revision": "1e2a3b4", "credentialsSecret": "head-token"},
+        },
+    )
+
+
 RESOURCES = {
     "builtin-drafter": builtin_drafter(),
     "builtin-full": builtin_full(),
     "builtin-small": a_resource(),
     "simulated": simulated_full(),
     "vllm-drafter": vllm_drafter(),
+    "vllm-hub": vllm_hub(),
 }

@@ -91,3 +91,49 @@ def test_a_pod_that_goes_away_does_not_count() -> None:
     leaving["metadata"]["deletionTimestamp"] = "2026-01-01T12:00:00Z"
 
     assert verdict(leaving, loaded()) == ("True", "ProposerLoaded")
+
+
+def a_pod_before_its_engine(name: str = "a", **preflight: Any) -> dict[str, Any]:
+    pod = a_pod_of_the_head(name, ready=False, state={"waiting": {"reason": "PodInitializing"}})
+    pod["status"]["initContainerStatuses"] = [{"name": "preflight", **preflight}]
+    return pod
+
+
+def ended(code: int, words: str) -> dict[str, Any]:
+    return {"terminated": {"exitCode": code, "message": f"specfleet_preflight: {words}\n"}}
+
+
+def test_a_pair_that_the_check_refuses_is_told_with_what_to_change_and_never_serves() -> None:
+    refused = a_pod_before_its_engine(
+        ready=False,
+        state={"waiting": {"reason": "CrashLoopBackOff"}},
+        lastState=ended(
+            1, "proposer: its hidden size is 64, the model's 128: name a proposer for this model"
+        ),
+    )
+
+    found = conditions(refused)
+
+    assert found["ProposerCompatible"]["status"] == "False"
+    assert found["ProposerCompatible"]["message"].startswith("pvc://heads/eagle3: its hidden size is 64")
+    assert found["Degraded"]["reason"] == "PreflightFailed"
+    assert "model and proposer do not fit: proposer: its hidden size is 64" in found["Degraded"]["message"]
+
+
+def test_a_pair_that_passed_the_check_is_compatible_before_its_engine_is_ready() -> None:
+    passed = a_pod_before_its_engine(ready=True, state=ended(0, "fits: weights 16 MiB and 1 MiB"))
+
+    entry = conditions(passed)["ProposerCompatible"]
+
+    assert (entry["status"], entry["reason"]) == ("True", "PreflightPassed")
+    assert entry["message"] == "pvc://heads/eagle3 fits: weights 16 MiB and 1 MiB"
+    assert conditions(passed)["Degraded"]["status"] == "False"
+
+
+def test_a_model_that_cannot_be_served_says_nothing_against_its_proposer() -> None:
+    refused = a_pod_before_its_engine(
+        ready=False, state=ended(1, "model: engine.maxModelLen 9000 is more than the model's 8192 positions")
+    )
+
+    assert conditions(refused)["ProposerCompatible"]["status"] == "Unknown"
+    assert "engine.maxModelLen 9000" in conditions(refused)["Degraded"]["message"]

@@ -28,6 +28,9 @@ ELSEWHERE = {
 OTHER_VALUES: dict[str, tuple[str, Any]] = {
     "model.uri": ("builtin-full", "pvc://weights/other"),
     "model.servedName": ("builtin-full", "other"),
+    "model.revision": ("vllm-hub", "5f0b02c75b57c5855da9ae460ce51323ea669d8a"),
+    "model.credentialsSecret": ("vllm-hub", "other"),
+    "model.cacheClaim": ("vllm-hub", "other"),
     "engine.type": ("builtin-small", "simulated"),
     "engine.image": ("builtin-full", "example.test/other:1"),
     "engine.dtype": ("builtin-full", "bfloat16"),
@@ -51,6 +54,8 @@ OTHER_VALUES: dict[str, tuple[str, Any]] = {
     "engine.simulated.kvCacheTokens": ("simulated", 4096),
     "speculation.method": ("builtin-small", "none"),
     "speculation.proposer.uri": ("builtin-drafter", "pvc://heads/other"),
+    "speculation.proposer.revision": ("vllm-hub", "7654321"),
+    "speculation.proposer.credentialsSecret": ("vllm-hub", "other"),
     "speculation.depth.initial": ("builtin-full", 2),
     "speculation.depth.max": ("builtin-full", 9),
     "speculation.ngram.minMatch": ("builtin-full", 2),

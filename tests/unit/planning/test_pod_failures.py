@@ -123,3 +123,51 @@ def test_one_cause_of_several_pods_is_told_once() -> None:
 )
 def test_pods_that_go_away_do_not_count(gone: dict[str, Any]) -> None:
     assert failures(a_pod(container=crashed(), **gone)) == ()
+
+
+def initialising(name: str, *, secret: str | None = None, **status: Any) -> dict[str, Any]:
+    pod = a_pod(container={"ready": False, "state": {"waiting": {"reason": "PodInitializing"}}})
+    pod["status"]["initContainerStatuses"] = [{"name": name, "ready": False, **status}]
+    reference = {"secretKeyRef": {"name": secret, "key": "token"}}
+    env = [] if secret is None else [{"name": "HF_TOKEN", "valueFrom": reference}]
+    pod["spec"] = {"initContainers": [{"name": name, "env": env}], "containers": [{"name": "engine"}]}
+    return pod
+
+
+@pytest.mark.fault("ray-project/kuberay#3517")
+def test_a_download_that_fails_is_told_in_its_own_words() -> None:
+    words = "hf://org/model: the hub refuses the token (401): see that the Secret holds a token"
+    ended = {"terminated": {"exitCode": 1, "message": f"specfleet_download: {words}\n"}}
+    pod = initialising("download-model", state={"waiting": {"reason": "CrashLoopBackOff"}}, lastState=ended)
+
+    (failure,) = failures(pod)
+
+    assert failure.reason == "DownloadFailed"
+    assert failure.message.endswith(f"it cannot be fetched: {words}")
+
+
+@pytest.mark.fault("ray-project/kuberay#3517")
+def test_a_missing_token_is_told_by_the_name_of_its_secret() -> None:
+    pod = initialising(
+        "download-model", secret="hf-token", state={"waiting": {"reason": "CreateContainerConfigError"}}
+    )
+
+    (failure,) = failures(pod)
+
+    assert failure.reason == "DownloadFailed"
+    assert "Secret hf-token with key token is missing: create it in this namespace" in failure.message
+
+
+def test_an_init_container_that_is_at_work_or_done_is_no_failure() -> None:
+    done = {"terminated": {"exitCode": 0, "message": "specfleet_preflight: fits: weights"}}
+
+    assert failures(initialising("download-model", state={"running": {}})) == ()
+    assert failures(initialising("preflight", ready=True, state=done)) == ()
+
+
+def test_a_download_that_runs_out_of_memory_is_told_apart() -> None:
+    ended = {"terminated": {"exitCode": 137, "reason": "OOMKilled"}}
+
+    (failure,) = failures(initialising("download-proposer", state=ended))
+
+    assert "download-proposer was killed for want of memory" in failure.message
