@@ -5,6 +5,7 @@
 #   engine       the built-in engine; models are mounted
 #   engine-demo  the same with SmolLM2-135M-Instruct at /models/smollm2 (tests and the demo);
 #                needs `--build-context smollm2=FOLDER`, made by dev/models/smollm2.py
+#   vllm-plugin  the plug-in for a stock vLLM: an init container copies it into the folder that it is given
 #
 # Behind a private package index, pass two build secrets: `pip_conf` (a pip.conf) and `ca_bundle` (certificates,
 # which that pip.conf may name as /run/secrets/ca_bundle). They are mounted for pip alone and are in no layer.
@@ -95,3 +96,11 @@ COPY engine_image/specfleet_serving /opt/specfleet/code/specfleet_serving
 COPY engine_image/specfleet_engine /opt/specfleet/code/specfleet_engine
 RUN python -m compileall -q /opt/specfleet/code
 USER 65532:65532
+
+FROM ${BASE_IMAGE} AS vllm-plugin
+COPY engine_image/specfleet_vllm /plugin/specfleet_vllm
+COPY engine_image/specfleet_serving/__init__.py engine_image/specfleet_serving/follower.py \
+     engine_image/specfleet_serving/schedule.py engine_image/specfleet_serving/schedule_metrics.py \
+     /plugin/specfleet_serving/
+USER 65532:65532
+ENTRYPOINT ["cp", "-R", "/plugin/."]

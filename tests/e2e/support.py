@@ -115,6 +115,7 @@ class Release:
             f"engineImages.builtin={self.images['engine']}",
             f"engineImages.simulated={self.images['simulated']}",
             f"engineImages.preflight={self.images['preflight']}",
+            f"engineImages.vllmPlugin={self.images['vllm-plugin']}",
             f"prometheus.image={self.images['prometheus']}",
             "prometheus.install=true",
             # As in the demo. It is also the pace of the tuner's passes, and with that of every pin and push.

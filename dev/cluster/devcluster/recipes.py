@@ -24,6 +24,7 @@ RECIPES: Mapping[str, Recipe] = {
         Recipe("preflight", "preflight"),
         Recipe("prometheus", None),
         Recipe("engine", "engine-demo", with_model=True),
+        Recipe("vllm-plugin", "vllm-plugin"),
     )
 }
 
@@ -47,5 +48,7 @@ def outdated(present: list[str], current: list[str]) -> list[str]:
 
 def given_images(environment: Mapping[str, str]) -> Mapping[str, str]:
     """Answer what SPECFLEET_IMAGE_OPERATOR and its like name; the chart's defaults hold for the others."""
-    named = {name: environment.get(f"SPECFLEET_IMAGE_{name.upper()}", "") for name in RECIPES}
+    named = {
+        name: environment.get(f"SPECFLEET_IMAGE_{name.upper().replace('-', '_')}", "") for name in RECIPES
+    }
     return {name: one for name, one in named.items() if one}
