@@ -62,7 +62,8 @@ generate: $(READY)  ## renew the files that are generated from code
 	@$(VENV)/bin/python -m specfleet crds --write crds
 	@cp crds/*.yaml charts/specfleet/files/crds/
 	@$(VENV)/bin/python dev/faults.py
-	@echo "generate: crds, the chart's copy and docs/faults.md are written"
+	@$(VENV)/bin/python dev/metric_names.py
+	@echo "generate: crds, the chart's copy, docs/faults.md and docs/metrics.md are written"
 
 lint: $(READY)  ## format, style, types, import contracts, generated files
 	@echo "lint: ruff, mypy --strict, import-linter, generated files"
@@ -72,6 +73,7 @@ lint: $(READY)  ## format, style, types, import contracts, generated files
 	@$(VENV)/bin/lint-imports
 	@$(VENV)/bin/python -m specfleet crds --check crds
 	@$(VENV)/bin/python dev/faults.py --check
+	@$(VENV)/bin/python dev/metric_names.py --check
 	@echo "lint: ok"
 
 test-unit: $(READY)  ## pure tests

@@ -35,13 +35,15 @@ class Count:
 class Level:
     """Sets a field of `specfleet.tuning.interval.PodInterval` from a gauge, over the pod's ranks.
 
-    ``label``: the number is not the value but a label, as info metrics have it. ``steady``: the field is
-    known only if the value was the same at both ends.
+    ``label``: the number is not the value but a label, as info metrics have it. ``parts_by``: series where
+    that label is not empty are parts of the one where it is. ``steady``: the field is known only if the value
+    was the same at both ends.
     """
 
     field: str
     over_ranks: Literal["sum", "mean"] = "sum"
     label: str | None = None
+    parts_by: str | None = None
     steady: bool = False
 
 
@@ -75,7 +77,7 @@ class MetricDictionary:
 
     Series of a scrape target that begin with ``prefix`` make it the engine's own. ``follows_schedule``: every
     pod of it follows a schedule file. ``refreshed``: the gauge that moves whenever the sticky ones are
-    written. ``breakdown_label``: series where it is not empty are a part of one without it.
+    written.
     """
 
     label: str
@@ -83,7 +85,6 @@ class MetricDictionary:
     metrics: tuple[Metric, ...]
     follows_schedule: bool = False
     refreshed: str | None = None
-    breakdown_label: str | None = None
 
     @cached_property
     def counts(self) -> Mapping[str, tuple[Count, ...]]:

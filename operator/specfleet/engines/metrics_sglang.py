@@ -9,8 +9,18 @@ Names: released collector of 0.5.23. Source: reference/engines.md, section 3.3.
 from specfleet.engines.metrics import Count, Level, Metric, MetricDictionary
 
 SGLANG_METRICS = (
-    Metric("sglang:num_running_reqs", "gauge", "requests that decode", level=Level("running")),
-    Metric("sglang:num_queue_reqs", "gauge", "requests in the queue", level=Level("waiting")),
+    Metric(
+        "sglang:num_running_reqs",
+        "gauge",
+        "requests that decode, in all and by priority",
+        level=Level("running", parts_by="priority"),
+    ),
+    Metric(
+        "sglang:num_queue_reqs",
+        "gauge",
+        "requests in the queue, in all and by priority",
+        level=Level("waiting", parts_by="priority"),
+    ),
     Metric(
         "sglang:token_usage",
         "gauge",
@@ -104,6 +114,4 @@ SGLANG = MetricDictionary(
     prefix="sglang:",
     metrics=SGLANG_METRICS,
     refreshed="sglang:gen_throughput",
-    # With priorities, the series without one is the total.
-    breakdown_label="priority",
 )

@@ -99,8 +99,8 @@ SCHEDULE_METRICS = (
     Metric(
         "specfleet_schedule_version",
         "gauge",
-        "version of the schedule in force",
-        need="schedule",
+        "version of the schedule in force; absent where none is",
+        need="never",
         labels=("fence",),
     ),
     Metric(

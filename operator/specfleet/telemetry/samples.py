@@ -122,10 +122,7 @@ def _by_pod(answer: Iterable[Series], owned: Fleet) -> dict[PodKey, list[Series]
     for series in answer:
         # Target labels; an exporter's own label is called exported_pod (trap P17).
         pod = (series.labels.get("namespace", ""), series.labels.get("pod", ""))
-        if pod not in owned:
-            continue
-        breakdown = owned[pod].breakdown_label
-        if breakdown is None or not series.labels.get(breakdown):
+        if pod in owned:
             pods.setdefault(pod, []).append(series)
     return pods
 
@@ -174,6 +171,8 @@ def _levels(dictionary: MetricDictionary, before: Values, values: Values) -> dic
 
 def _level(name: str, level: Level, values: Values) -> float | None:
     named = [(dict(key), value) for key, value in values.items() if ("__name__", name) in key]
+    if level.parts_by is not None:
+        named = [(labels, value) for labels, value in named if not labels.get(level.parts_by)]
     if level.label is not None:
         texts = [labels.get(level.label, "") for labels, _ in named]
         found = [float(text) for text in texts if text.isdecimal()]

@@ -99,7 +99,8 @@ def _take_in(
         return replace(memory, good_passes=0, faulty=True), fault
     all_bins = bins(settings.max_requests)
     memory = learn(memory, used, evidence, settings, all_bins, now)
-    memory = verified(memory, used, document, settings)
+    if evidence.follows_schedule:
+        memory = verified(memory, used, document, settings)
     if used.intervals:
         good = memory.good_passes + 1
         memory = replace(memory, good_passes=good, faulty=memory.faulty and good < FULL_WINDOW_PASSES)

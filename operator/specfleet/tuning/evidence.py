@@ -19,6 +19,7 @@ class Evidence:
 
     ``replicas``: pods that exist, ready or not; None: not known. ``missing``: metrics that a pod of this
     ``engine`` must show and does not. ``variable_drafts``: its proposer may propose less than a depth allows.
+    ``follows_schedule``: the engine reads the schedule, and says which version it has in force.
     """
 
     document: Document | None
@@ -33,6 +34,7 @@ class Evidence:
     missing: Mapping[PodKey, tuple[str, ...]] = field(default_factory=dict)
     engine: str = ""
     variable_drafts: bool = False
+    follows_schedule: bool = True
 
     @property
     def coverage(self) -> float:

@@ -8,7 +8,7 @@ from tests.unit.telemetry.pages import names, page
 
 from specfleet.engines.dictionaries import METRICS
 from specfleet.engines.metrics import Metric, MetricDictionary
-from specfleet.engines.metrics_vllm import BUILTIN, VLLM, VLLM_METRICS
+from specfleet.engines.metrics_vllm import BUILTIN, PLUGIN_METRICS, SCHEDULE_METRICS, VLLM, VLLM_METRICS
 from specfleet.telemetry.queries import fleet_query
 from specfleet.tuning.interval import Counts, PodInterval
 
@@ -96,8 +96,15 @@ def test_a_follower_of_the_schedule_shows_all_of_its_series_or_is_faulty() -> No
     partly = stock | {"specfleet_steps_total"}
 
     assert VLLM.missing(stock, speculating=False) == ()
-    assert "specfleet_schedule_version" in VLLM.missing(partly, speculating=False)
-    assert "specfleet_schedule_version" in BUILTIN.missing(stock, speculating=False)
+    assert "specfleet_step_seconds_total" in VLLM.missing(partly, speculating=False)
+    assert "specfleet_step_seconds_total" in BUILTIN.missing(stock, speculating=False)
+
+
+def test_a_plug_in_that_follows_no_file_has_no_version_and_misses_nothing() -> None:
+    not_live = {name for metric in (*SCHEDULE_METRICS, *PLUGIN_METRICS) for name in metric.series}
+    not_live -= {"specfleet_schedule_version"}
+
+    assert VLLM.missing(names(PLAIN) | not_live, speculating=False) == ()
 
 
 @pytest.mark.parametrize("engine", METRICS)

@@ -1,0 +1,94 @@
+"""Write docs/metrics.md: what the operator reads of each engine, from the engines' dictionaries.
+
+    python dev/metric_names.py [--check]
+
+``--check`` changes nothing and fails if the page is not what it would be.
+"""
+
+import argparse
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from specfleet.engines.metrics import Metric
+from specfleet.engines.metrics_sglang import SGLANG_METRICS
+from specfleet.engines.metrics_vllm import PLUGIN_METRICS, SCHEDULE_METRICS, VLLM_METRICS
+
+PAGE = Path(__file__).resolve().parent.parent / "docs" / "metrics.md"
+NEEDS = {
+    "always": "always",
+    "speculating": "with a proposer",
+    "schedule": "with a schedule",
+    "finished": "once a request has ended",
+    "never": "",
+}
+TABLES = (
+    ("vLLM, the built-in and the simulated engine", VLLM_METRICS),
+    (
+        "Whatever follows a schedule file: the built-in and the simulated engine, vLLM's plug-in",
+        SCHEDULE_METRICS,
+    ),
+    ("vLLM's plug-in alone", PLUGIN_METRICS),
+    ("SGLang", SGLANG_METRICS),
+)
+HEADER = """# What is read of engines
+
+Written by `python dev/metric_names.py` from the dictionaries in `operator/specfleet/engines/`; do not
+edit.
+
+One query for each family of engines reads the whole fleet; an answer of more than 20,000 series is split
+by namespace. A pod that does not show a metric it must show makes `MetricsAvailable` False, reason
+`MetricsMissing`, with the pod, the metric and the engine's version; the pool holds, since absent is not
+0. See then that `engine.version` is what the image runs.
+
+* **Two ports of a pod** (vLLM and its plug-in) are joined by pod, at the time of the engine's scrape:
+  counters of the plug-in are interpolated between their own scrapes. Where somebody else's monitor
+  scrapes a pod too, one of the two is read.
+* **Without counts by depth** (a stock vLLM, SGLang) steps are told from what there is. vLLM: decode
+  events, and drafts shared out to at most two depths above 0 of the table around the load, if drafts
+  have their full length; with n-gram or suffix only where the load has one depth. Accepted tokens count
+  as far as they were given out. SGLang: the depth that it names, and its tokens per step, which give
+  acceptance under the assumption that each token of a draft is accepted alike. What cannot be told is
+  left out, and a pool then learns nothing.
+* **Gauges that keep their last value** (SGLang's) are believed while requests run and for two scrapes
+  after they were last written.
+* **Where the names come from.** vLLM: pages of a real vLLM 0.32 (CPU build), `tests/fixtures/metrics/`,
+  captured by `python -m dev.captures.vllm`; the names of 0.33 are read in its source. **SGLang itself
+  was not run**: the collector classes of the released package 0.5.23 wrote the pages, from a history
+  that `python -m dev.captures.sglang` plays.
+* A client that goes away is in none of vLLM's finished reasons (seen on 0.32): it has a first token and
+  no end.
+"""
+
+
+def main() -> int:
+    """Write or check the page; gives the exit status."""
+    parser = argparse.ArgumentParser(description="Write docs/metrics.md from the dictionaries of engines.")
+    parser.add_argument("--check", action="store_true", help="only say whether the page is up to date")
+    page = "\n".join(_lines())
+    if not parser.parse_args().check:
+        PAGE.write_text(page, encoding="utf-8")
+        return 0
+    if not PAGE.exists() or PAGE.read_text(encoding="utf-8") != page:
+        print("metrics: docs/metrics.md is not up to date; run python dev/metric_names.py", file=sys.stderr)
+        return 1
+    return 0
+
+
+def _lines() -> Iterator[str]:
+    yield HEADER
+    for title, metrics in TABLES:
+        yield from (f"## {title}", "", "| metric | kind | what it is | must be there |", "|---|---|---|---|")
+        yield from (_row(metric) for metric in metrics)
+        yield ""
+
+
+def _row(metric: Metric) -> str:
+    labels = f"{{{', '.join(metric.labels)}}}" if metric.labels else ""
+    former = f"; formerly `{'`, `'.join(metric.formerly)}`" if metric.formerly else ""
+    kind = f"sticky {metric.kind}" if metric.sticky else metric.kind
+    return f"| `{metric.name}{labels}` | {kind} | {metric.meaning}{former} | {NEEDS[metric.need]} |"
+
+
+if __name__ == "__main__":
+    sys.exit(main())
