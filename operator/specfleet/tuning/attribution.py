@@ -30,11 +30,12 @@ class Attributed:
     fits: bool = True
 
 
-def attributed(interval: PodInterval, table: Table, variable_drafts: bool) -> Attributed:
-    """Share out an interval's steps to the depths of the table that was in force throughout.
+def attributed(interval: PodInterval, table: Table | None, variable_drafts: bool) -> Attributed:
+    """Tell an interval's steps by depth.
 
-    ``variable_drafts``: the proposer may propose less than the depth allows, as n-gram does. An interval
-    with steps by depth comes back with its delivered positions as the accepted ones.
+    ``table`` was in force throughout; None: more than one was, and only what the engine says of itself can
+    be told. ``variable_drafts``: the proposer may propose less than the depth allows, as n-gram does. An
+    interval with steps by depth comes back with its delivered positions as the accepted ones.
     """
     counts = interval.counts
     if counts.all_steps:
@@ -45,10 +46,12 @@ def attributed(interval: PodInterval, table: Table, variable_drafts: bool) -> At
     batch = counts.inter_token_seconds / interval.seconds  # Little's law, no sampling error
     if counts.inter_token_events is None:
         return Attributed(_from_gauges(interval, batch))
-    if not counts.inter_token_events:
+    if not counts.inter_token_events or table is None:
         return Attributed(interval)
-    depths = frozenset(row.depth for row in table)
-    shared, fits = _shared(counts, near_depths(table, batch), depths, variable_drafts)
+    depths, near = frozenset(row.depth for row in table), near_depths(table, batch)
+    if interval.running:
+        near |= {depth_for(table, round(interval.running))}  # the load has moved since
+    shared, fits = _shared(counts, near, depths, variable_drafts)
     if shared is None:
         return Attributed(interval)
     counts = _completed(counts, shared, batch, variable_drafts)
@@ -176,8 +179,9 @@ def _from_gauges(interval: PodInterval, batch: float) -> PodInterval:
     if depth is None or depth != int(depth) or not tokens or tokens <= 0.0:
         return interval
     depth = int(depth)
-    length = 1.0 if depth == 0 else tokens_per_step(interval)
-    if length is None:
+    length = tokens_per_step(interval) if depth else 1.0
+    # A proposer without steps (n-gram) shows depth 0 too, and its tokens then give it away.
+    if length is None or (not depth and (interval.accepted_length or 0.0) > 1.0):
         return interval
     length = min(max(length, 1.0), depth + 1.0)
     sequence_steps = tokens / length

@@ -79,14 +79,11 @@ def usable(evidence: Evidence) -> Usable:
 
 
 def _by_depth(interval: PodInterval, evidence: Evidence) -> Attributed:
-    """Tell an interval's steps by depth, if one table was in force throughout."""
-    document = evidence.document
-    if document is None or interval.start < document.issued_at.timestamp():
-        return Attributed(interval)
-    known = {interval.version_at_start, interval.version} - {None}
-    if known - {(document.fence, document.version)}:
-        return Attributed(interval)
-    return attributed(interval, document.table, evidence.variable_drafts)
+    document, table = evidence.document, None
+    if document is not None and interval.start >= document.issued_at.timestamp():
+        known = {interval.version_at_start, interval.version} - {None}
+        table = document.table if known <= {(document.fence, document.version)} else None
+    return attributed(interval, table, evidence.variable_drafts)
 
 
 def missing_metrics(evidence: Evidence) -> str | None:

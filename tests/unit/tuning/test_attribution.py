@@ -86,6 +86,7 @@ def test_a_drafter_of_any_length_needs_one_depth_for_the_load() -> None:
 
     assert steps(read, BY_LOAD, variable=True) == {4: 1000}
     assert steps(replace(read, end=5.0), BY_LOAD, variable=True) == {}  # eight at once: the row's border
+    assert steps(replace(read, running=20.0), BY_LOAD, variable=True) == {}  # and then twenty
 
 
 def test_an_engine_that_drafts_nothing_ran_at_depth_zero_whatever_the_table_says() -> None:
@@ -156,10 +157,14 @@ def test_a_depth_that_is_not_known_or_differs_between_ranks_is_no_depth(depth: f
     assert attributed(from_gauges(depth, 2.0), flat(3), False).interval.counts.steps == {}
 
 
-def test_depth_zero_gives_one_token_a_step_whatever_length_is_still_shown() -> None:
-    told = attributed(from_gauges(0, 2.4), flat(3), False).interval.counts
+def test_depth_zero_gives_one_token_a_step() -> None:
+    told = attributed(from_gauges(0, 0.0), flat(3), False).interval.counts
 
     assert (told.sequence_steps, told.draft_tokens) == ({0: 2000}, 0)
+
+
+def test_more_tokens_a_step_than_one_are_not_those_of_depth_zero() -> None:
+    assert attributed(from_gauges(0, 2.4), flat(3), False).interval.counts.steps == {}
 
 
 def evidence(interval: PodInterval, issued: float) -> Evidence:

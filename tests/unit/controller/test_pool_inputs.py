@@ -1,0 +1,80 @@
+"""What the tuner is told of pools of different engines."""
+
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from tests.unit.planning.builders import a_configuration, a_resource
+from tests.unit.telemetry.pages import POD, names
+
+from specfleet.api.schedule import Document, flat
+from specfleet.controller.fleet import PoolView
+from specfleet.controller.pool_inputs import evidence_of, metrics_of, settings_of
+from specfleet.engines.metrics_sglang import SGLANG
+from specfleet.engines.metrics_vllm import BUILTIN, VLLM
+from specfleet.telemetry.samples import Readings
+from specfleet.tuning.decide import decide
+from specfleet.tuning.evidence import Evidence, data_fault
+from specfleet.tuning.memory import Memory
+
+LIVE = {"method": "ngram", "depth": {"initial": 3, "max": 5}}
+NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
+
+
+def a_view(engine: dict[str, Any], speculation: dict[str, Any]) -> PoolView:
+    """One ready pod whose schedule was written with depth 5."""
+    resource = a_resource(engine=engine, speculation=speculation, model={"uri": "file:///models/m"})
+    document = Document(version=3, fence=1, max_depth=5, table=flat(5), issued_at=NOW)
+    schedule = {"data": {"schedule.json": document.to_json()}}
+    return PoolView({}, resource, resource.spec.pools[0], schedule, None, {POD: {"metadata": {}}})
+
+
+def told(view: PoolView, shown: frozenset[str]) -> Evidence:
+    readings = Readings(reporting=frozenset({POD}), names={POD: shown})
+    return evidence_of(view, readings, None, a_configuration(), NOW.timestamp())
+
+
+@pytest.mark.parametrize(
+    ("engine", "dictionary"),
+    [("builtin", BUILTIN), ("vllm", VLLM), ("sglang", SGLANG)],
+)
+def test_each_engine_is_read_by_its_own_dictionary(engine: str, dictionary: object) -> None:
+    assert metrics_of(a_view({"type": engine}, LIVE)) is dictionary
+
+
+def test_a_missing_metric_is_named_with_the_engine_and_its_version() -> None:
+    view = a_view({"type": "vllm", "version": "0.33.0"}, LIVE)
+
+    evidence = told(view, names("vllm-0.32.0-draft-idle") - {"vllm:kv_cache_usage_perc"})
+
+    fault = data_fault(evidence, ())
+    assert fault is not None
+    assert fault.kind == "MetricsMissing"
+    assert fault.reason.startswith(
+        "vLLM 0.33.0: 1 of 1 ready pods (chat-0) do not show vllm:kv_cache_usage_perc: "
+    )
+
+
+def test_p11_a_pool_without_a_proposer_need_not_show_drafts() -> None:
+    plain = names("vllm-0.32.0-no-speculation")
+
+    assert data_fault(told(a_view({"type": "vllm"}, {"method": "none"}), plain), ()) is None
+    assert data_fault(told(a_view({"type": "vllm"}, LIVE), plain), ()) is not None
+
+
+def test_an_engine_of_one_depth_has_a_table_of_that_depth_and_reports_no_version() -> None:
+    live, fixed = (told(a_view({"type": engine}, LIVE), frozenset()) for engine in ("vllm", "sglang"))
+
+    assert live.document is not None and fixed.document is not None
+    assert (live.document.table, live.follows_schedule) == (flat(5), True)
+    assert (fixed.document.table, fixed.follows_schedule) == (flat(3), False)
+    assert (live.variable_drafts, fixed.variable_drafts) == (True, True)
+
+
+def test_an_engine_that_reads_no_schedule_is_not_blamed_for_not_applying_it() -> None:
+    view = a_view({"type": "sglang"}, LIVE)
+    evidence = told(view, names("sglang-0.5.23-ended"))
+
+    outcome = decide(settings_of(view, a_configuration()), evidence, Memory(), NOW.timestamp() + 600.0)
+
+    assert outcome.memory.fault is None
