@@ -154,13 +154,15 @@ PLUGIN_METRICS = (
         labels=("reason",),
     ),
 )
-# Only these words of a label reach status; they are the plug-in's.
+NOT_SCRAPED = "not_scraped"
+# Only these words reach status; all but the last are those that the plug-in has in its label.
 NOT_LIVE = {
     "engine_version": "the plug-in does not know this version of vLLM",
     "engine_internals": "this vLLM lacks what the plug-in relies on",
     "no_startup_schedule": "vLLM has no schedule from its start: with data parallelism it drops it",
     "no_file_named": "the plug-in was not told where the schedule file is",
     "plugin_failed": "the plug-in failed: see the engine's log",
+    NOT_SCRAPED: "none of its series specfleet_* is there: is the second port of the pod scraped?",
 }
 
 VLLM = MetricDictionary("vLLM", "vllm:", (*VLLM_METRICS, *SCHEDULE_METRICS, *PLUGIN_METRICS))

@@ -9,9 +9,17 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from specfleet.engines.metrics import Count, Level, MetricDictionary
+from specfleet.engines.metrics_vllm import NOT_SCRAPED
 from specfleet.telemetry.fleet import Fleet
 from specfleet.telemetry.source import Series
-from specfleet.telemetry.targets import SCHEDULE_LIVE, SCHEDULE_VERSION, Scrape, Values, newest_scrape
+from specfleet.telemetry.targets import (
+    SCHEDULE_LIVE,
+    SCHEDULE_PREFIX,
+    SCHEDULE_VERSION,
+    Scrape,
+    Values,
+    newest_scrape,
+)
 from specfleet.tuning.interval import Counts, PodInterval, PodKey
 
 STALE_SCRAPES = 3
@@ -199,6 +207,9 @@ def _refreshed_at(dictionary: MetricDictionary, before: _Baseline, scrape: Scrap
 
 
 def _not_live(values: Values) -> str | None:
+    """Give the engine's word for why it follows no schedule file; None: it follows one."""
+    if not any(dict(key)["__name__"].startswith(SCHEDULE_PREFIX) for key in values):
+        return NOT_SCRAPED
     labels = [
         dict(key) for key, value in values.items() if ("__name__", SCHEDULE_LIVE) in key and value == 0.0
     ]

@@ -63,7 +63,7 @@ class PodInterval:
 
     ``version`` is (fence, version) of the schedule in force at both ends, None where the pod did not say.
     ``restarted``: a counter fell. ``stuck``: requests are running and nothing has moved for 3 intervals.
-    ``not_live``: why the engine does not follow its schedule file, in its word.
+    ``not_live``: why the engine follows no schedule file, in its word; None: it does.
     ``aligned``: all counters were read at once. ``depth`` and ``accepted_length`` (tokens of a decode step)
     are what an engine says of itself where it does not count steps by depth. ``positions_assumed``: counts by
     position follow from a model, since the engine has none or drafts of any length.

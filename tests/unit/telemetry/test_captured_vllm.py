@@ -4,7 +4,7 @@ import pytest
 from tests.unit.telemetry.pages import POD, SCRAPE, interval, names, page, scraped
 
 from specfleet.api.schedule import Row, flat
-from specfleet.engines.metrics_vllm import VLLM
+from specfleet.engines.metrics_vllm import NOT_SCRAPED, VLLM
 from specfleet.telemetry.samples import FleetSamples
 from specfleet.telemetry.source import Series
 from specfleet.tuning.attribution import attributed, kept_share
@@ -149,10 +149,36 @@ def test_an_engine_scrape_that_the_second_port_has_not_caught_up_with_waits() ->
     assert (read.start, read.end) == (0.0, 15.0)
 
 
+def test_p9_a_second_port_that_is_no_longer_scraped_does_not_hold_up_the_engines_own() -> None:
+    samples = FleetSamples(SCRAPE)
+    engine = {"job": "llm/chat", "instance": "10.0.0.7:8000"}
+    old = a_second_port((-25.0, -10.0), (0.0, 90.0))
+
+    samples.advance([*scraped(DRAFT_IDLE, 0.0, **engine), *old], {POD: VLLM}, 1.0)
+    (read,) = samples.advance([*scraped(DRAFT, 15.0, **engine), *old], {POD: VLLM}, 16.0).intervals
+
+    assert (read.counts.drafts, read.counts.steps, read.version) == (124, {}, None)
+
+
+def test_a_plug_in_that_follows_no_file_gives_its_reason() -> None:
+    own = {"namespace": POD[0], "pod": POD[1], "job": "llm/chat", "instance": "10.0.0.7:9404"}
+    live = Series(
+        {**own, "__name__": "specfleet_schedule_live", "reason": "engine_version"}, ((0, 0), (20, 0))
+    )
+    engine = {"job": "llm/chat", "instance": "10.0.0.7:8000"}
+    samples = FleetSamples(SCRAPE)
+
+    samples.advance([*scraped(DRAFT_IDLE, 0.0, **engine), live], {POD: VLLM}, 1.0)
+    (read,) = samples.advance([*scraped(DRAFT, 15.0, **engine), live], {POD: VLLM}, 21.0).intervals
+
+    assert (read.not_live, read.version) == ("engine_version", None)
+
+
 def test_a_second_port_that_is_not_there_leaves_the_stock_counters() -> None:
     read = interval(VLLM, DRAFT_IDLE, DRAFT)
 
     assert (read.version, read.counts.steps, read.aligned) == (None, {}, True)
+    assert read.not_live == NOT_SCRAPED
     assert not [name for name in names(DRAFT) if name.startswith("specfleet_")]
 
 
