@@ -1,7 +1,7 @@
 """The folder that a repository ends up in: complete or absent, also where several pods share the volume.
 
-A pod fetches into a folder of its own beside it, which becomes the real one by a rename. The lock only saves
-double work; where a file system has no locks, the rename alone keeps the result right.
+A pod fetches into a folder of its own below ``.fetching``, which becomes the real one by a rename. The lock
+only saves double work; where a file system has no locks, the rename alone keeps the result right.
 """
 
 import errno
@@ -40,7 +40,7 @@ def fetch(repository: Repository, revision: str, folder: Path, *, pod: str, pick
         if (commit := _commit_in(folder)) is not None:
             logger.info("%s holds %s at %s already", folder, repository, commit)
             return commit
-        folder.parent.mkdir(parents=True, exist_ok=True)
+        _workshop(folder).mkdir(parents=True, exist_ok=True)
         with _lock(folder) as alone:
             if (commit := _commit_in(folder)) is not None:
                 logger.info("another pod has brought %s at %s", repository, commit)
@@ -50,6 +50,11 @@ def fetch(repository: Repository, revision: str, folder: Path, *, pod: str, pick
             sizes = _bring(repository, commit, staging, pickled=pickled)
             _publish(staging, folder, {"commit": commit, "files": sizes})
             return commit
+
+
+def _workshop(folder: Path) -> Path:
+    """Where pods work on ``folder``: on the same file system, or a rename would be a copy."""
+    return folder.parent / ".fetching" / folder.name
 
 
 def _commit_in(folder: Path) -> str | None:
@@ -65,7 +70,7 @@ def _commit_in(folder: Path) -> str | None:
 @contextmanager
 def _lock(folder: Path) -> Iterator[bool]:
     """Wait until no other pod fetches ``folder``; False: this file system cannot tell."""
-    with (folder.parent / f".{folder.name}.lock").open("w") as file:
+    with (_workshop(folder) / "lock").open("w") as file:
         said = False
         while True:
             try:
@@ -88,10 +93,10 @@ def _lock(folder: Path) -> Iterator[bool]:
 
 def _staging(folder: Path, pod: str, *, alone: bool) -> Path:
     """Give this pod's own folder; what pods that died left behind is gone on with, or removed."""
-    own = folder.parent / f".{folder.name}.{pod}"
+    own = _workshop(folder) / f"by-{pod}"
     if alone:
-        for left in sorted(folder.parent.glob(f".{folder.name}.*")):
-            if left == own or not left.is_dir():
+        for left in sorted(_workshop(folder).glob("by-*")):
+            if left == own:
                 continue
             if own.exists():
                 shutil.rmtree(left)
@@ -173,7 +178,8 @@ def _publish(staging: Path, folder: Path, marker: Mapping[str, object]) -> None:
             shutil.rmtree(staging)
             return
         # Files of it were removed by hand: it is replaced.
-        broken = folder.parent / f".{folder.name}.broken"
+        broken = staging.with_name("broken")
+        shutil.rmtree(broken, ignore_errors=True)
         folder.rename(broken)
         staging.rename(folder)
         shutil.rmtree(broken)

@@ -76,7 +76,7 @@ def test_config_tokenizer_and_safetensors_arrive_and_nothing_else(hub: Hub, tmp_
         COMPLETE,
     }
     assert (folder / "model.safetensors").read_bytes() == WEIGHTS
-    assert list(folder.parent.glob(".*")) == [folder.parent / f".{COMMIT}.lock"]
+    assert [path.name for path in (folder.parent / ".fetching" / COMMIT).iterdir()] == ["lock"]
 
 
 def test_the_shards_of_an_index_are_fetched(hub: Hub, tmp_path: Path) -> None:
@@ -319,7 +319,7 @@ def test_without_locks_the_pod_that_is_second_keeps_the_first_ones_files(
     monkeypatch.setattr(store, "_publish", a_pod_comes_first)
 
     assert store.fetch(repository, COMMIT, folder, pod="pod-a", pickled=False) == COMMIT
-    assert [path.name for path in folder.parent.iterdir() if path.is_dir()] == [COMMIT]
+    assert list((folder.parent / ".fetching" / COMMIT).glob("by-*")) == []
 
 
 def test_what_a_dead_pod_had_fetched_is_not_fetched_again(hub: Hub, tmp_path: Path) -> None:
@@ -334,7 +334,7 @@ def test_what_a_dead_pod_had_fetched_is_not_fetched_again(hub: Hub, tmp_path: Pa
     store.fetch(repository, COMMIT, folder, pod="next", pickled=False)
 
     assert [path for method, path in hub.requests if method == "GET" and "/store/" in path] == []
-    assert [path.name for path in folder.parent.iterdir() if path.is_dir()] == [COMMIT]
+    assert list((folder.parent / ".fetching" / COMMIT).glob("by-*")) == []
 
 
 def test_the_command_reads_endpoint_and_token_from_the_environment(hub: Hub, tmp_path: Path) -> None:
