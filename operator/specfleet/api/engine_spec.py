@@ -6,10 +6,18 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
-from specfleet.api.engine_versions import DIALECTS, OWN_ENGINES, TESTED_VERSIONS, pattern_of, release_line
+from specfleet.api.engine_versions import (
+    DIALECTS,
+    OWN_ENGINES,
+    SGLANG,
+    TESTED_VERSIONS,
+    VLLM,
+    pattern_of,
+    release_line,
+)
 from specfleet.api.env_vars import EnvVar
 from specfleet.api.fields import NOT_STORED, GoDuration, Percent, Written
-from specfleet.api.owned import OWNED_FLAGS
+from specfleet.api.owned import OWNED_FLAGS, SGLANG_FLAGS, VLLM_FLAGS
 from specfleet.api.rules import ListMap, Rule, Rules, matching
 
 
@@ -43,6 +51,17 @@ Argument = Annotated[
         )
     ),
 ]
+
+
+def _any_spelling(flags: tuple[str, ...]) -> str:
+    """Match ``--a-b``, ``--a_b``, ``--a-b=1`` and ``--a-b.key=1``."""
+    names = "|".join(flag.removeprefix("--").replace("-", "[-_]") for flag in flags)
+    return f"^--({names})([.=].*)?$"
+
+
+def _leaves_alone(engine: str, flags: tuple[str, ...]) -> Callable[["EngineSpec"], bool]:
+    pattern = re.compile(_any_spelling(flags))
+    return lambda own: own.type != engine or not any(map(pattern.fullmatch, own.extra_args))
 
 
 def _speaks(engine: str, lines: tuple[str, ...]) -> Callable[["EngineSpec"], bool]:
@@ -148,6 +167,17 @@ class EngineSpec(Written):
                 field="version",
             )
             for engine, lines in DIALECTS.items()
+        ),
+        *(
+            Rule(
+                f"extraArgs must not name a flag that specfleet sets for {engine} ({', '.join(flags)}): use "
+                "the field of the spec that stands for it",
+                f"self.type != '{engine}' || !has(self.extraArgs) || "
+                f"!self.extraArgs.exists(argument, argument.matches('{_any_spelling(flags)}'))",
+                _leaves_alone(engine, flags),
+                field="extraArgs",
+            )
+            for engine, flags in ((VLLM, VLLM_FLAGS), (SGLANG, SGLANG_FLAGS))
         ),
         *(
             Rule(

@@ -56,11 +56,16 @@ SGLANG_FLAGS = (
     "--max-running-requests",
     "--tp-size",
     "--enable-metrics",
+    "--decode-log-interval",
     "--speculative-algorithm",
     "--speculative-draft-model-path",
     "--speculative-num-steps",
     "--speculative-eagle-topk",
     "--speculative-num-draft-tokens",
+    "--speculative-adaptive",
+    "--speculative-adaptive-config",
+    "--speculative-ngram-min-bfs-breadth",
+    "--speculative-ngram-max-bfs-breadth",
 )
 OWNED_FLAGS = (*COMMON_FLAGS, *BUILTIN_FLAGS, *SIMULATED_FLAGS)
 

@@ -9,7 +9,15 @@ from typing import Annotated, ClassVar
 from pydantic import Field
 
 from specfleet.api.engine_spec import EngineSpec
-from specfleet.api.engine_versions import ENDED, METHODS, TESTED_VERSIONS, VLLM, pattern_of, release_line
+from specfleet.api.engine_versions import (
+    ENDED,
+    METHODS,
+    SGLANG,
+    TESTED_VERSIONS,
+    VLLM,
+    pattern_of,
+    release_line,
+)
 from specfleet.api.fields import Written
 from specfleet.api.model_spec import ModelSpec
 from specfleet.api.model_uri import SCHEMES
@@ -119,6 +127,12 @@ class Spec(Written):
         # vllm has every method in one version or another.
         *(_method_rule(engine, known) for engine, known in METHODS.items() if engine != VLLM),
         *(_ended_rule(engine, method, lines) for (engine, method), lines in ENDED.items()),
+        Rule(
+            "speculation.ngram has no counterpart in sglang, which matches at every length: drop the block",
+            "self.engine.type != 'sglang' || !has(self.speculation.ngram)",
+            lambda own: own.engine.type != SGLANG or own.speculation.ngram is None,
+            field="speculation.ngram",
+        ),
         Rule(
             "tuning.schedule must stay within speculation.depth.max (default 5; 0 with method none): lower "
             "the rows' depth or raise depth.max",

@@ -117,6 +117,9 @@ class Recommendation(Reported):
     """Rows of the schedule."""
     expected_gain_percent: str
     """Expected gain in tokens per second against the schedule in force, in percent."""
+    applied_by: Literal["live", "rollout", "fixed"] | None = None
+    """What mode Enforce would do. live: engines follow within seconds, no pod restarts. rollout: pods restart
+    one after the other. fixed: nothing; the engine has one depth, speculation.depth.initial."""
 
 
 class DecisionStatus(Reported):

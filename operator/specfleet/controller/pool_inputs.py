@@ -1,5 +1,6 @@
 """What the tuner is given for one pool: its settings, and what cluster and Prometheus know of it. Pure."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 
@@ -10,8 +11,10 @@ from specfleet.controller.fleet import PoolView
 from specfleet.engines.dictionaries import METRICS
 from specfleet.engines.metrics import MetricDictionary
 from specfleet.engines.registry import ENGINES
+from specfleet.planning.table_file import table_annotation, table_files
 from specfleet.telemetry.samples import Readings
 from specfleet.tuning.evidence import Evidence
+from specfleet.tuning.interval import PodInterval, PodKey
 from specfleet.tuning.settings import PoolSettings
 
 WARM_UP_SCRAPES = 12  # 180 s at 15 s: graph capture and cold caches, design/tuning.md section 11
@@ -22,6 +25,9 @@ GPU_PRODUCT_LABEL = "nvidia.com/gpu.product"  # set on nodes by the maker's feat
 def settings_of(view: PoolView, configuration: Configuration) -> PoolSettings:
     """Join what the resource, its pool and the operator's configuration ask for."""
     spec = view.resource.spec
+    engine = ENGINES[spec.engine.type]
+    actuator = engine.actuation(spec).actuator
+    of_one_pod = engine.timing.startup + engine.timing.grace
     return PoolSettings(
         objectives=effective_objectives(spec, view.pool),
         tuning=effective_tuning(spec, view.pool),
@@ -30,12 +36,36 @@ def settings_of(view: PoolView, configuration: Configuration) -> PoolSettings:
         max_depth=spec.speculation.depth.max,
         max_requests=spec.engine.max_num_seqs,
         gpu_product=view.pool.template.node_selector.get(GPU_PRODUCT_LABEL, ""),
+        actuator=actuator,
+        rollout_seconds=of_one_pod * max(1, view.replicas or 1) if actuator == "rollout" else 0.0,
     )
 
 
 def metrics_of(view: PoolView) -> MetricDictionary:
     """Give the dictionary of the pool's engine."""
     return METRICS[view.resource.spec.engine.type]
+
+
+def versions_by_pods(view: PoolView) -> dict[PodKey, tuple[int, int]]:
+    """Tell the version in force where pods are rolled for it: from what a pod was started with."""
+    spec, document = view.resource.spec, view.document
+    engine = ENGINES[spec.engine.type]
+    if document is None or engine.actuation(spec).actuator != "rollout":
+        return {}
+    version = (document.fence, document.version)
+    files = table_files(view.resource, view.pool, engine, view.schedule)
+    started_with = table_annotation(files).items()
+    return {
+        key: version
+        for key, pod in view.ready.items()
+        if started_with <= (pod["metadata"].get("annotations") or {}).items()
+    }
+
+
+def _dated(interval: PodInterval, versions: Mapping[PodKey, tuple[int, int]]) -> PodInterval:
+    if interval.version is not None or (version := versions.get(interval.pod)) is None:
+        return interval
+    return replace(interval, version=version, version_at_start=version)
 
 
 def evidence_of(
@@ -48,18 +78,19 @@ def evidence_of(
     expected, document = frozenset(view.ready), view.document
     spec, dictionary = view.resource.spec, metrics_of(view)
     method = spec.speculation.method
-    follows = ENGINES[spec.engine.type].actuation(method, spec.engine.dialect).actuator == "live"
+    follows = ENGINES[spec.engine.type].actuation(spec).actuator != "fixed"
     if document is not None and not follows:
         document = replace(document, table=flat(spec.speculation.depth.initial if method != "none" else 0))
     seconds = WARM_UP_SCRAPES * configuration.tuning.scrape_interval_seconds
+    versions = {**readings.versions, **versions_by_pods(view)}
     return Evidence(
         document=document,
         fingerprints=view.fingerprints,
         expected=expected,
         reporting=readings.reporting & expected,
         warming=view.warming(datetime.fromtimestamp(now - seconds, UTC)),
-        intervals=tuple(i for i in readings.intervals if i.pod in expected),
-        versions=readings.versions,
+        intervals=tuple(_dated(i, versions) for i in readings.intervals if i.pod in expected),
+        versions=versions,
         query_fault=fault,
         replicas=view.replicas,
         missing={

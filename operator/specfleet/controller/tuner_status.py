@@ -11,6 +11,7 @@ from typing import Any
 from specfleet.api.kinds import SPECULATIVE_DEPLOYMENT, Object
 from specfleet.api.schedule import to_rows
 from specfleet.controller.fleet import PoolView
+from specfleet.engines.engine import Actuator
 from specfleet.tuning.decide import Outcome
 from specfleet.tuning.decision import Hold
 from specfleet.tuning.measure import Figures
@@ -23,12 +24,16 @@ LONGEST_REASON = 1000
 
 @dataclass(frozen=True, slots=True)
 class PoolReport:
-    """One pool after a pass. ``decided_at``: since when that decision stands."""
+    """One pool after a pass. ``decided_at``: since when that decision stands.
+
+    ``actuator``: what a push does to the pods.
+    """
 
     view: PoolView
     outcome: Outcome
     decided_at: float
     applied: int
+    actuator: Actuator
 
 
 def action(outcome: Outcome) -> str:
@@ -98,6 +103,7 @@ def _pool(report: PoolReport) -> Object:
         body["recommendation"] = {
             "table": to_rows(outcome.advice.table),
             "expectedGainPercent": _number(100.0 * outcome.advice.gain),
+            "appliedBy": report.actuator,
         }
     if outcome.figures is not None:
         body["measured"] = _measured(outcome.figures, outcome.gain)

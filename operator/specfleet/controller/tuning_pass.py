@@ -175,7 +175,7 @@ class TuningPass:
         self._figures.decisions.labels(action=action(outcome)).inc()
         for event_type, reason, note in news(view.pool.name, before, outcome):
             await self._events.record(view.live, event_type, reason, note, action="Tune")
-        return PoolReport(view, outcome, own.decided_at, applied(evidence))
+        return PoolReport(view, outcome, own.decided_at, applied(evidence), settings.actuator)
 
     def _own(self, view: PoolView) -> _Pool:
         own = self._pools.get(view.key)

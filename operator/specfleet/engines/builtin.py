@@ -16,8 +16,11 @@ class BuiltinEngine:
     # drain: 2048 tokens at 50 ms take 102 s.
     timing = Timing(startup=900, pre_stop=15, drain=120, teardown=15)
 
-    def actuation(self, method: str, version: str) -> Actuation:
+    def actuation(self, spec: Spec) -> Actuation:
         return Actuation("live")
+
+    def devices(self, spec: Spec) -> int:
+        return 1
 
     def runtime(self, spec: Spec) -> Runtime:
         return own_runtime("specfleet_engine", self.timing)

@@ -6,9 +6,10 @@ Source: design/contracts.md.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Literal, Protocol, runtime_checkable
 
 from specfleet.api.resource import Spec
+from specfleet.api.schedule import Table
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,8 +139,11 @@ class Engine(Protocol):
     def timing(self) -> Timing:
         """What probes and the grace period are sized from."""
 
-    def actuation(self, method: str, version: str) -> Actuation:
-        """Say how the depth of ``method`` changes in ``version``."""
+    def actuation(self, spec: Spec) -> Actuation:
+        """Say how the depth of this engine changes, with this method, version and arguments."""
+
+    def devices(self, spec: Spec) -> int:
+        """Count the GPUs that one pod uses, if it uses any."""
 
     def runtime(self, spec: Spec) -> Runtime:
         """Give what the container needs beside its arguments."""
@@ -151,3 +155,14 @@ class Engine(Protocol):
         self, spec: Spec, *, served_name: str, paths: ModelPaths, schedule_file: str
     ) -> Sequence[str]:
         """Write the container arguments in a fixed order: equal specs must give equal pods."""
+
+
+@runtime_checkable
+class ReadsTable(Protocol):
+    """An engine that reads its table from a file of its own when it starts: another table is another pod."""
+
+    table_key: str
+    """Name of that file, beside the schedule file."""
+
+    def table_text(self, spec: Spec, table: Table) -> str:
+        """Write the file. Equal tables give equal texts."""

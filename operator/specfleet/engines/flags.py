@@ -59,14 +59,14 @@ def owned_flag_refusals(owned: Sequence[str], extra_args: Sequence[str]) -> tupl
 
     The engine would let the last of two equal flags win, in silence.
     """
-    given = [argument.partition("=")[0] for argument in extra_args]
+    flags = [argument.partition("=")[0] for argument in extra_args]
     return tuple(
         Refusal(
             "OwnedFlag",
             f"engine.extraArgs: {flag} stands for {full}, which specfleet sets itself: "
             "remove it and use the field of the resource instead",
         )
-        for flag in dict.fromkeys(given)
+        for flag in dict.fromkeys(flags)
         for full in owned
         if len(flag) > len("--") and full.startswith(flag)
     )

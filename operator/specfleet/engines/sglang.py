@@ -1,20 +1,24 @@
-"""SGLang as it is released. Source: reference/engines.md section 3, read in SGLang 0.5.23."""
+"""SGLang as it is released: its depth follows a table that it reads when it starts.
 
-from collections.abc import Mapping
-from types import MappingProxyType
+Source: reference/engines.md section 3, and the released source of SGLang 0.5.23.
+"""
 
 from specfleet.api.engine_versions import SGLANG
 from specfleet.api.owned import SCRATCH_PATH, SGLANG_FLAGS
 from specfleet.api.resource import Spec
+from specfleet.api.schedule import Table
 from specfleet.engines import stock
+from specfleet.engines.actuation import actuation_refusals
 from specfleet.engines.engine import Actuation, ModelPaths, Probe, Probes, Refusal, Runtime, Timing
+from specfleet.engines.extra_arguments import broken
 from specfleet.engines.flags import HTTP, owned_flag_refusals, startup
+from specfleet.engines.sglang_rules import RULES, flags_of, gpus, unadaptive
+from specfleet.engines.sglang_speculation import TABLE_KEY, TABLE_METHODS, adaptive_config, speculation
 
-_ALGORITHMS: Mapping[str, str] = MappingProxyType(
-    {"draftModel": "STANDALONE", "eagle": "EAGLE", "eagle3": "EAGLE3", "mtp": "NEXTN", "ngram": "NGRAM"}
-)
 # /health polls once a second and waits up to 20 s for its own token (SGLANG_HEALTH_CHECK_TIMEOUT).
 _HEALTH_SECONDS = 25
+# Decode steps between two looks at the gauges; 40 by default, which is seconds of a busy engine.
+_LOG_INTERVAL = 10
 
 
 class SglangEngine:
@@ -24,26 +28,44 @@ class SglangEngine:
     owned_flags = SGLANG_FLAGS
     # SGLang waits without limit until no request is left, looks every 5 s, then ends within 15 s.
     timing = Timing(startup=1800, pre_stop=15, drain=120, teardown=25)
+    table_key = TABLE_KEY
 
-    def actuation(self, method: str, version: str) -> Actuation:
-        return Actuation("fixed", f"SGLang {version} runs {method} at one depth")
+    def actuation(self, spec: Spec) -> Actuation:
+        method, version = spec.speculation.method, spec.engine.dialect
+        if method not in TABLE_METHODS:
+            return Actuation("fixed", f"SGLang {version} runs method {method} at one depth")
+        if flag := unadaptive(spec):
+            return Actuation("fixed", f"SGLang {version} runs one depth with {flag}")
+        return Actuation("rollout", f"SGLang {version} reads its table of depths when it starts")
+
+    def devices(self, spec: Spec) -> int:
+        return gpus(spec)
+
+    def table_text(self, spec: Spec, table: Table) -> str:
+        return adaptive_config(table, spec.speculation.depth.max, spec.engine.max_num_seqs)
 
     def runtime(self, spec: Spec) -> Runtime:
         return Runtime(
             command=("python3", "-m", "sglang.launch_server"),
             ports=(HTTP,),
             probes=Probes(
+                # Generates a token; /ready and /health know less.
                 startup=startup(self.timing, path="/health_generate", seconds=_HEALTH_SECONDS),
                 liveness=Probe("/health", period=30, timeout=_HEALTH_SECONDS, failures=3),
                 readiness=Probe("/ready"),
             ),
             environment=(*stock.ENVIRONMENT, ("SGLANG_CACHE_DIR", f"{SCRATCH_PATH}/.cache/sglang")),
-            shared_memory_mib=stock.shared_memory_mib(spec.engine.tensor_parallel_size or 1),
+            shared_memory_mib=stock.shared_memory_mib(gpus(spec)),
             run_as_user=stock.USER_ID,
         )
 
     def refusals(self, spec: Spec) -> tuple[Refusal, ...]:
-        return owned_flag_refusals(self.owned_flags, spec.engine.extra_args)
+        flags = flags_of(spec)
+        return (
+            *owned_flag_refusals(self.owned_flags, list(flags)),
+            *broken(RULES, flags, spec),
+            *actuation_refusals(spec, self.actuation(spec)),
+        )
 
     def arguments(
         self, spec: Spec, *, served_name: str, paths: ModelPaths, schedule_file: str
@@ -51,6 +73,8 @@ class SglangEngine:
         if paths.model is None:
             raise ValueError("engine sglang needs model.uri")
         engine = spec.engine
+        table_file = f"{schedule_file.rpartition('/')[0]}/{TABLE_KEY}"
+        adaptive = self.actuation(spec).actuator == "rollout"
         return (
             *("--model-path", paths.model),
             *("--served-model-name", served_name),
@@ -62,19 +86,6 @@ class SglangEngine:
             *("--max-running-requests", str(engine.max_num_seqs)),
             *("--tp-size", str(engine.tensor_parallel_size or 1)),
             "--enable-metrics",
-            *_speculation(spec, paths),
+            *("--decode-log-interval", str(_LOG_INTERVAL)),
+            *speculation(spec, paths, table_file if adaptive else None),
         )
-
-
-def _speculation(spec: Spec, paths: ModelPaths) -> tuple[str, ...]:
-    method, depth = spec.speculation.method, spec.speculation.depth.initial
-    if method == "none":
-        return ()
-    return (
-        *("--speculative-algorithm", _ALGORITHMS[method]),
-        *(() if paths.proposer is None else ("--speculative-draft-model-path", paths.proposer)),
-        *("--speculative-num-steps", str(depth)),
-        *("--speculative-eagle-topk", "1"),
-        # Counts the current token too: one more than the depth.
-        *("--speculative-num-draft-tokens", str(depth + 1)),
-    )

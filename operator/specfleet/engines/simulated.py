@@ -15,8 +15,11 @@ class SimulatedEngine:
     # startup: two busy cores start 20 of them in about a minute. drain: 2048 tokens at 20 ms take 41 s.
     timing = Timing(startup=180, pre_stop=5, drain=60, teardown=10)
 
-    def actuation(self, method: str, version: str) -> Actuation:
+    def actuation(self, spec: Spec) -> Actuation:
         return Actuation("live")
+
+    def devices(self, spec: Spec) -> int:
+        return 1
 
     def runtime(self, spec: Spec) -> Runtime:
         return own_runtime("specfleet_simulated", self.timing)

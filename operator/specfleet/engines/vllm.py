@@ -4,11 +4,13 @@ Source: reference/engines.md section 2, read in vLLM 0.32 and 0.33.
 """
 
 import json
+from collections.abc import Iterator
 
 from specfleet.api.engine_versions import VLLM
 from specfleet.api.owned import PLUGIN_PATH, PLUGIN_VOLUME, SCHEDULE_PATH, SCRATCH_PATH, VLLM_FLAGS
 from specfleet.api.resource import Spec
 from specfleet.engines import stock
+from specfleet.engines.actuation import actuation_refusals
 from specfleet.engines.engine import (
     Actuation,
     ModelPaths,
@@ -20,7 +22,9 @@ from specfleet.engines.engine import (
     Runtime,
     Timing,
 )
+from specfleet.engines.extra_arguments import broken
 from specfleet.engines.flags import HTTP, owned_flag_refusals, startup
+from specfleet.engines.vllm_rules import RULES, data_parallel_size, flags_of, gpus, variable_refusals
 from specfleet.engines.vllm_speculation import ASYNC_METHODS, LIVE_METHODS, speculative_config
 
 PLUGIN_METRICS = Port("specfleet", 9404)
@@ -42,13 +46,20 @@ class VllmEngine:
     # teardown is short, because past the drain streams may hang until SIGKILL (measured, reference 2.5).
     timing = Timing(startup=1800, pre_stop=15, drain=120, teardown=15)
 
-    def actuation(self, method: str, version: str) -> Actuation:
+    def actuation(self, spec: Spec) -> Actuation:
+        method, version = spec.speculation.method, spec.engine.dialect
+        if data_parallel_size(spec) > 1:
+            why = "drops the schedule with --data-parallel-size above 1 and runs one depth"
+            return Actuation("fixed", f"vLLM {version} {why}")
         if method in LIVE_METHODS:
             return Actuation("live")
-        return Actuation("fixed", f"vLLM {version} runs {method} at one depth and ends if it changes")
+        return Actuation("fixed", f"vLLM {version} runs method {method} at one depth")
+
+    def devices(self, spec: Spec) -> int:
+        return gpus(spec)
 
     def runtime(self, spec: Spec) -> Runtime:
-        live = spec.speculation.method in LIVE_METHODS
+        live = self.actuation(spec).actuator == "live"
         return Runtime(
             command=("python3", "-m", "vllm.entrypoints.openai.api_server"),
             ports=(HTTP, PLUGIN_METRICS) if live else (HTTP,),
@@ -63,13 +74,30 @@ class VllmEngine:
                 ("VLLM_NO_USAGE_STATS", "1"),
                 *(_plugin_environment() if live else ()),
             ),
-            shared_memory_mib=stock.shared_memory_mib(spec.engine.tensor_parallel_size or 1),
+            shared_memory_mib=stock.shared_memory_mib(gpus(spec)),
             run_as_user=stock.USER_ID,
             plugin=PLUGIN if live else None,
         )
 
     def refusals(self, spec: Spec) -> tuple[Refusal, ...]:
-        return owned_flag_refusals(self.owned_flags, spec.engine.extra_args)
+        flags, actuation = flags_of(spec), self.actuation(spec)
+        return (
+            *owned_flag_refusals(self.owned_flags, [flag.partition(".")[0] for flag in flags]),
+            *broken(RULES, flags, spec),
+            *variable_refusals(spec, live=actuation.actuator == "live"),
+            *actuation_refusals(spec, actuation),
+            *self._too_few_sequences(spec),
+        )
+
+    def _too_few_sequences(self, spec: Spec) -> Iterator[Refusal]:
+        """vLLM prepares the depths that its start-up schedule names, one at least for each batch size."""
+        depths = spec.speculation.depth.max + 1
+        if self.actuation(spec).actuator == "live" and spec.engine.max_num_seqs < depths:
+            yield Refusal(
+                "TooFewSequences",
+                f"engine.maxNumSeqs must be at least depth.max + 1 with vllm: raise it to {depths}, or lower "
+                f"depth.max to {spec.engine.max_num_seqs - 1}",
+            )
 
     def arguments(
         self, spec: Spec, *, served_name: str, paths: ModelPaths, schedule_file: str
@@ -77,7 +105,8 @@ class VllmEngine:
         if paths.model is None:
             raise ValueError("engine vllm needs model.uri")
         engine, method = spec.engine, spec.speculation.method
-        cache, config = engine.kv_cache_mib, speculative_config(spec, paths)
+        live = self.actuation(spec).actuator == "live"
+        cache, config = engine.kv_cache_mib, speculative_config(spec, paths, live=live)
         scheduler = ASYNC_SCHEDULER if method in ASYNC_METHODS else SCHEDULER
         return (
             *("--model", paths.model),
@@ -93,7 +122,7 @@ class VllmEngine:
             *("--shutdown-timeout", str(self.timing.drain)),
             *("--custom-histogram-buckets", json.dumps({"inter_token_latency": _TOKEN_BOUNDS})),
             *(() if config is None else ("--speculative-config", json.dumps(config))),
-            *(("--scheduler-cls", scheduler) if method in LIVE_METHODS else ()),
+            *(("--scheduler-cls", scheduler) if live else ()),
         )
 
 

@@ -20,8 +20,8 @@ ASYNC_METHODS = ("draftModel", "eagle", "eagle3", "mtp")
 """Methods that vLLM schedules asynchronously by default; a plain scheduler would turn that off."""
 
 
-def speculative_config(spec: Spec, paths: ModelPaths) -> dict[str, Any] | None:
-    """Write the value of the flag; None: no speculation."""
+def speculative_config(spec: Spec, paths: ModelPaths, *, live: bool) -> dict[str, Any] | None:
+    """Write the value of the flag; None: no speculation. ``live``: the depth will change while it serves."""
     speculation = spec.speculation
     if speculation.method == "none":
         return None
@@ -31,7 +31,7 @@ def speculative_config(spec: Spec, paths: ModelPaths) -> dict[str, Any] | None:
     if speculation.method == "ngram":
         ngram = speculation.ngram or NgramSpec()
         config |= {"prompt_lookup_min": ngram.min_match, "prompt_lookup_max": ngram.max_match}
-    if speculation.method not in LIVE_METHODS:
+    if not live:
         return config | {"num_speculative_tokens": speculation.depth.initial}
     return config | {
         "num_speculative_tokens": speculation.depth.max,

@@ -10,10 +10,14 @@ from specfleet.api.configuration import Configuration
 from specfleet.api.resource import PoolSpec, SpeculativeDeployment
 from specfleet.engines.engine import Engine, Refusal
 from specfleet.planning.deployment import replicas_owner
-from specfleet.planning.gpus import gpus_per_pod
+from specfleet.planning.gpus import amount, gpus_per_pod
+from specfleet.planning.pool_design import VERSION_PLACE
 
 LIMIT_EXCEEDED = "LimitExceeded"
 SERVICE_ACCOUNT_NOT_ALLOWED = "ServiceAccountNotAllowed"
+IMAGE_MISSING = "ImageMissing"
+TOO_FEW_GPUS = "TooFewGpus"
+TOO_LITTLE_MEMORY = "TooLittleMemory"
 UNKNOWN_METRICS_SOURCE = "UnknownMetricsSource"
 
 
@@ -28,8 +32,65 @@ def admission_refusals(
         *engine.refusals(resource.spec),
         *_service_accounts(resource, configuration),
         *_ceilings(resource, configuration, deployments),
+        *_images(resource, configuration, engine),
+        *_devices(resource, engine),
+        *_shared_memory(resource, engine),
         *_metrics_source(resource, configuration),
     )
+
+
+def _images(
+    resource: SpeculativeDeployment, configuration: Configuration, engine: Engine
+) -> Iterator[Refusal]:
+    """Every container needs an image, and a default one must be of the version that is asked for."""
+    engine_spec, defaults = resource.spec.engine, configuration.images.model_dump()
+    if not engine_spec.image and not defaults[engine.name]:
+        yield Refusal(
+            IMAGE_MISSING,
+            f"the operator's configuration has no image for engine {engine.name}: write engine.image, or "
+            "have it added there",
+        )
+    elif not engine_spec.image and engine_spec.version and VERSION_PLACE not in defaults[engine.name]:
+        yield Refusal(
+            IMAGE_MISSING,
+            f"the operator's image for engine {engine.name} is of one version: write engine.image for "
+            f"version {engine_spec.version}, or leave the version out",
+        )
+    plugin = engine.runtime(resource.spec).plugin
+    if plugin is not None and not defaults[plugin.image]:
+        yield Refusal(
+            IMAGE_MISSING,
+            "the operator's configuration has no image for the plug-in by which the depth changes: have it "
+            "added there",
+        )
+
+
+def _devices(resource: SpeculativeDeployment, engine: Engine) -> Iterator[Refusal]:
+    """Without GPUs nothing is known: a CPU shares its cores as it likes."""
+    wanted = engine.devices(resource.spec)
+    for pool in resource.spec.pools:
+        held = gpus_per_pod(pool.template.resources)
+        if 0 < held < wanted:
+            yield Refusal(
+                TOO_FEW_GPUS,
+                f"pool {pool.name}: the engine uses {wanted} GPUs in a pod that has {held}: raise "
+                f"template.resources.limits to {wanted}, or lower engine.tensorParallelSize",
+                pool=pool.name,
+            )
+
+
+def _shared_memory(resource: SpeculativeDeployment, engine: Engine) -> Iterator[Refusal]:
+    """What is written to /dev/shm counts against the pod's memory limit."""
+    needed = engine.runtime(resource.spec).shared_memory_mib
+    for pool in resource.spec.pools:
+        limit = pool.template.resources.limits.get("memory")
+        if needed is not None and limit is not None and amount(limit) < needed * 2**20:
+            yield Refusal(
+                TOO_LITTLE_MEMORY,
+                f"pool {pool.name}: /dev/shm may take {needed} MiB of the memory limit {limit}: raise "
+                "template.resources.limits.memory, or mount a smaller emptyDir at /dev/shm",
+                pool=pool.name,
+            )
 
 
 def _service_accounts(resource: SpeculativeDeployment, configuration: Configuration) -> Iterator[Refusal]:

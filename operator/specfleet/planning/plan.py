@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 
 from specfleet.api.configuration import Configuration
-from specfleet.api.kinds import DEPLOYMENT
+from specfleet.api.kinds import CONFIG_MAP, DEPLOYMENT
 from specfleet.api.resource import SpeculativeDeployment
 from specfleet.engines.engine import Refusal
 from specfleet.engines.registry import ENGINES
@@ -21,6 +21,7 @@ from specfleet.planning.ownership import Ownership, is_controlled, ownership, ow
 from specfleet.planning.planned import Desired, Plan, PoolPlan, Removal
 from specfleet.planning.pool_design import design_pool
 from specfleet.planning.source_admission import source_refusals
+from specfleet.planning.table_file import table_files
 
 __all__ = ["Desired", "Observed", "Plan", "PoolPlan", "Removal", "plan", "wanted_keys"]
 
@@ -57,7 +58,9 @@ def plan(
     pools: list[PoolPlan] = []
     for pool in resource.spec.pools:
         live = deployments.get(pool.name)
-        design = design_pool(resource, pool, engine, configuration, live)
+        schedule = observed.objects.get((CONFIG_MAP, names.schedule_config_map(resource.name, pool.name)))
+        files = table_files(resource, pool, engine, schedule)
+        design = design_pool(resource, pool, engine, configuration, live, files)
         body = deployment(design, replicas_to_apply(pool.replicas, live))
         held = any(refusal.holds and refusal.pool in (None, pool.name) for refusal in refusals)
         if not held:

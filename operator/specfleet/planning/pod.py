@@ -1,5 +1,7 @@
 """The pod template of a slice. It depends on the resource alone: whatever else changed would roll pods.
 
+The one exception is meant: an engine that reads its table of depths at start is rolled for another table.
+
 User settings come first, the restricted security context and specfleet's own labels last.
 Source: design/contracts.md, reference/kopf-and-kubernetes.md section 8.
 """
@@ -15,6 +17,7 @@ from specfleet.planning.download import download_containers
 from specfleet.planning.manifest import written
 from specfleet.planning.pool_design import PoolDesign
 from specfleet.planning.preflight import preflight_container
+from specfleet.planning.table_file import table_annotation
 
 GROUP_ID = 65532
 _SMALL = {"requests": {"cpu": "10m", "memory": "32Mi"}, "limits": {"memory": "128Mi"}}
@@ -30,8 +33,8 @@ def pod_template(design: PoolDesign) -> dict[str, Any]:
         names.FINGERPRINT_LABEL: design.fingerprint,
     }
     metadata: dict[str, Any] = {"labels": labels}
-    if template.annotations:
-        metadata["annotations"] = written(template.annotations)
+    if annotations := written(template.annotations) | table_annotation(design.files):
+        metadata["annotations"] = annotations
     return {
         "metadata": metadata,
         "spec": {

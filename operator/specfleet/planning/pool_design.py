@@ -5,7 +5,7 @@ be compared. Source: design/contracts.md, design/tuning.md section 12.
 """
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from specfleet.api.configuration import Configuration
@@ -34,6 +34,8 @@ class PoolDesign:
     """By container: the engine, and the init containers that specfleet adds."""
     hub_endpoint: str = ""
     """Address of the model hub; empty: the public one."""
+    files: Mapping[str, str] = field(default_factory=dict)
+    """What the engine reads of the schedule only when it starts, by name of the file."""
 
     @property
     def image(self) -> str:
@@ -105,8 +107,9 @@ def design_pool(
     engine: Engine,
     configuration: Configuration,
     live: Mapping[str, Any] | None,
+    files: Mapping[str, str],
 ) -> PoolDesign:
-    """Resolve one pool. ``live`` is its Deployment, if there is one of ours.
+    """Resolve one pool. ``live`` is its Deployment, if there is one of ours; ``files`` as in `PoolDesign`.
 
     What the operator's configuration sets, images and the hub's address, rolls nothing when it changes: pods
     that run what the spec asks for keep theirs until the spec asks for something else.
@@ -116,10 +119,12 @@ def design_pool(
         kept = images | _running_images(live, images)
         if resource.spec.engine.image:
             kept[names.ENGINE_CONTAINER] = resource.spec.engine.image
-        running = PoolDesign(resource, pool, engine, kept, _running_endpoint(live))
+        endpoint = _running_endpoint(live)
+        running = PoolDesign(resource, pool, engine, kept, hub_endpoint=endpoint, files=files)
         if running.fingerprint == live_fingerprint(live):
             return running
-    return PoolDesign(resource, pool, engine, images, configuration.model_hub.endpoint)
+    endpoint = configuration.model_hub.endpoint
+    return PoolDesign(resource, pool, engine, images, hub_endpoint=endpoint, files=files)
 
 
 def _images(resource: SpeculativeDeployment, engine: Engine, configuration: Configuration) -> dict[str, str]:

@@ -14,9 +14,8 @@ from specfleet.tuning.floors import floor
 from specfleet.tuning.memory import Memory
 from specfleet.tuning.optimise import Situation, best_table, gain
 from specfleet.tuning.rows import written
-from specfleet.tuning.settings import PoolSettings
+from specfleet.tuning.settings import LEAST_GAIN, PoolSettings
 
-LEAST_GAIN = 0.01
 # The scarcer the pushes that are left in this hour, the more one must bring.
 GAIN_WHEN_SCARCE = 0.06
 GAIN_FOR_LAST = 0.12
@@ -45,10 +44,14 @@ def choose(settings: PoolSettings, memory: Memory, known: Known, now: float) -> 
             "NewLoad", f"{memory.batch:.1f} running requests are a new load: waits for its acceptance"
         )
     table = best_table(estimates, situation)
+    if settings.actuator == "rollout":
+        # No probe tells more: what Recommend shows is pushed, against a higher bar.
+        table, _ = recommended(estimates, situation)
+        estimates = replace(estimates, cautious=False)
     if limit is not None:
         table = limit.applied(table, settings.max_requests)
     promise = gain(estimates, situation, table)
-    if promise <= LEAST_GAIN:
+    if promise <= settings.least_gain:
         return Hold("Settled", _settled(settings, estimates, situation, memory.batch))
     reason = f"{written(table)} promises {promise:+.1%}"
     held = (

@@ -70,6 +70,8 @@ def after_jump(memory: Memory) -> bool:
 
 def refusal(memory: Memory, settings: PoolSettings, now: float) -> str | None:
     """Say why nothing may be tried now."""
+    if settings.actuator != "live":
+        return "no probe where another depth is another pod"
     headroom = worst_headroom(memory.pressures)
     fresh = STANDING_QUEUE_SCRAPES * settings.scrape_seconds
     if headroom is not None and headroom < NO_PROBE_HEADROOM:

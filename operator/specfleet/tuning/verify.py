@@ -43,7 +43,7 @@ def applied(evidence: Evidence) -> int:
 
 def verified(memory: Memory, used: Usable, document: Document, settings: PoolSettings) -> Memory:
     """Look at one pass: raise a fault, keep it, or clear it once the engines follow again."""
-    deadline = DEADLINE_SCRAPES * settings.scrape_seconds + DEADLINE_EXTRA_SECONDS
+    deadline = DEADLINE_SCRAPES * settings.scrape_seconds + DEADLINE_EXTRA_SECONDS + settings.rollout_seconds
     overdue = memory.written_at or 0.0
     late = [i for i in used.intervals if not _follows(i, document) and i.end > overdue + deadline]
     if late:

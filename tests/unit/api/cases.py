@@ -188,6 +188,7 @@ ACCEPTED = [
         for engine, names in ((VLLM, ("mtp", "ngram", "suffix", "none")), (SGLANG, ("mtp", "ngram", "none")))
         for method in names
     ),
+    Case("arguments-of-vllms-own", VLLM | {"spec.engine.extraArgs": ["--enforce-eager", "--tp-size"]}),
     Case("vllm-0.33", VLLM | {"spec.engine.version": "0.33.1"}),
     Case("sglang-0.5", SGLANG | {"spec.engine.version": "0.5.4"}),
     Case(
@@ -449,6 +450,12 @@ REFUSED = [
         )
     ),
     refused(
+        "ngram-block-for-sglang",
+        SGLANG | {"spec.speculation.ngram": {"minMatch": 3}},
+        "spec.speculation.ngram",
+        "no counterpart in sglang",
+    ),
+    refused(
         "kv-cache-in-mib-for-sglang",
         SGLANG | {"spec.engine.kvCacheMib": 512},
         "spec.engine.kvCacheMib",
@@ -467,6 +474,21 @@ REFUSED = [
             "must not name a flag",
         )
         for argument in ("--model", "--port=80", "--schedule-file", "--dtype=float32", "--kv-cache-tokens=")
+    ),
+    *(
+        refused(
+            f"flag-of-{engine['spec.engine.type']}-{argument}",
+            engine | {"spec.engine.extraArgs": [argument]},
+            "spec.engine.extraArgs",
+            "must not name a flag",
+        )
+        for engine, argument in (
+            (VLLM, "--scheduler-cls"),
+            (VLLM, "--speculative_config={}"),
+            (VLLM, "--speculative-config.method=ngram"),
+            (SGLANG, "--speculative-algorithm"),
+            (SGLANG, "--tp-size=2"),
+        )
     ),
     malformed(
         "empty-argument", {"spec.engine.extraArgs": [""]}, "spec.engine.extraArgs[0]", "must not be empty"

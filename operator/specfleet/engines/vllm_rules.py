@@ -1,0 +1,101 @@
+"""What a stock vLLM cannot serve, by extra arguments and variables: it would start, and fail later.
+
+Source: reference/engines.md section 2; vllm/v1/structured_output in 0.32; the issues that are named.
+"""
+
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
+
+from specfleet.api.resource import Spec
+from specfleet.engines.engine import Refusal
+from specfleet.engines.extra_arguments import FlagRule, Given, given, has_weights, number, speculates
+
+_SHORT: Mapping[str, str] = MappingProxyType(
+    {
+        "-tp": "--tensor-parallel-size",
+        "-pp": "--pipeline-parallel-size",
+        "-dp": "--data-parallel-size",
+        "-sc": "--speculative-config",
+        "-q": "--quantization",
+    }
+)
+_INSTEAD = "is written by specfleet from speculation: remove it"
+
+RULES = (
+    FlagRule(("--spec-method", "--spec-model", "--spec-tokens"), "OwnedFlag", _INSTEAD),
+    FlagRule(
+        ("--async-scheduling", "--no-async-scheduling"),
+        "OwnedFlag",
+        "goes with the scheduler, which specfleet chooses by method: remove it",
+    ),
+    FlagRule(
+        ("--config",), "OwnedFlag", "a file could set what specfleet sets: write its flags into extraArgs"
+    ),
+    FlagRule(
+        ("--disable-log-stats",), "MetricsOff", "switches off /metrics, which specfleet tunes by: remove it"
+    ),
+    FlagRule(
+        ("--api-key",),
+        "SecretInArguments",
+        "a key in arguments can be read by everybody: write env VLLM_API_KEY with valueFrom.secretKeyRef",
+    ),
+    FlagRule(
+        ("--ssl-keyfile", "--ssl-certfile", "--uds"),
+        "NotReachable",
+        "probes, Services and Prometheus speak plain HTTP with the pod: end TLS before it",
+    ),
+    FlagRule(
+        ("--structured-outputs-config.backend",),
+        "StructuredOutputs",
+        "lm-format-enforcer takes no drafted tokens: write xgrammar, guidance or outlines, or method none",
+        lambda spec, value: speculates(spec) and value == "lm-format-enforcer",
+    ),
+    FlagRule(
+        ("--enable-lora",),
+        "Lora",
+        "with drafts vLLM runs adapters tested with eagle3 only; with ngram it ended under load "
+        "(vllm-project/vllm#20284): write method eagle3 or none",
+        lambda spec, value: spec.speculation.method not in ("eagle3", "none"),
+    ),
+    FlagRule(
+        ("--kv-transfer-config",),
+        "Disaggregation",
+        "the proposer's KV does not go from prefill to decode (vllm-project/vllm#48221): write method ngram "
+        "or none",
+        lambda spec, value: has_weights(spec),
+    ),
+)
+
+
+def flags_of(spec: Spec) -> Given:
+    """Read the user's extra arguments as vLLM would."""
+    return given(spec.engine.extra_args, _SHORT)
+
+
+def data_parallel_size(spec: Spec) -> int:
+    """Count engine cores that share one pod; beyond 1 vLLM drops a schedule, with one line in its log."""
+    return number(flags_of(spec), "--data-parallel-size")
+
+
+def gpus(spec: Spec) -> int:
+    """Count the devices of one pod."""
+    flags = flags_of(spec)
+    stages = number(flags, "--pipeline-parallel-size")
+    return (spec.engine.tensor_parallel_size or 1) * stages * data_parallel_size(spec)
+
+
+def variable_refusals(spec: Spec, *, live: bool) -> Iterator[Refusal]:
+    """Refuse variables that would open the pod, or hide the plug-in of a ``live`` one."""
+    names = {variable.name for variable in spec.engine.env}
+    if "VLLM_SERVER_DEV_MODE" in names:
+        yield Refusal(
+            "UnsafeVariable",
+            "engine.env: VLLM_SERVER_DEV_MODE opens routes that stop and reconfigure the engine without a "
+            "key: remove it",
+        )
+    if live and "PYTHONPATH" in names:
+        yield Refusal(
+            "OwnedVariable",
+            "engine.env: PYTHONPATH leads vLLM to the plug-in by which the depth changes: bring packages in "
+            "the image",
+        )
