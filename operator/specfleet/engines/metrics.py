@@ -75,13 +75,15 @@ class Metric:
 class MetricDictionary:
     """All that is read of one engine. ``label``: its name, as messages have it.
 
-    Series of a scrape target that begin with ``prefix`` make it the engine's own. ``follows_schedule``: every
-    pod of it follows a schedule file. ``refreshed``: the gauge that moves whenever the sticky ones are
-    written.
+    Series of a scrape target that begin with ``prefix`` make it the engine's own. ``rank_label`` tells
+    data-parallel ranks apart: gauges that differ in others are the same thing seen twice.
+    ``follows_schedule``: every pod of it follows a schedule file. ``refreshed``: the gauge that moves
+    whenever the sticky ones are written.
     """
 
     label: str
     prefix: str
+    rank_label: str
     metrics: tuple[Metric, ...]
     follows_schedule: bool = False
     refreshed: str | None = None

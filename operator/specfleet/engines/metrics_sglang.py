@@ -112,6 +112,8 @@ SGLANG_METRICS = (
 SGLANG = MetricDictionary(
     label="SGLang",
     prefix="sglang:",
+    # Tensor-parallel ranks show the same work again where all of them were told to.
+    rank_label="dp_rank",
     metrics=SGLANG_METRICS,
     refreshed="sglang:gen_throughput",
 )

@@ -165,7 +165,7 @@ NOT_LIVE = {
     NOT_SCRAPED: "none of its series specfleet_* is there: is the second port of the pod scraped?",
 }
 
-VLLM = MetricDictionary("vLLM", "vllm:", (*VLLM_METRICS, *SCHEDULE_METRICS, *PLUGIN_METRICS))
+VLLM = MetricDictionary("vLLM", "vllm:", "engine", (*VLLM_METRICS, *SCHEDULE_METRICS, *PLUGIN_METRICS))
 BUILTIN = MetricDictionary(
-    "the built-in engine", "vllm:", (*VLLM_METRICS, *SCHEDULE_METRICS), follows_schedule=True
+    "the built-in engine", "vllm:", "engine", (*VLLM_METRICS, *SCHEDULE_METRICS), follows_schedule=True
 )

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from specfleet.engines.metrics import Count, Level, MetricDictionary
+from specfleet.engines.metrics import Count, MetricDictionary
 from specfleet.engines.metrics_vllm import NOT_SCRAPED
 from specfleet.telemetry.fleet import Fleet
 from specfleet.telemetry.source import Series
@@ -171,24 +171,26 @@ def _levels(dictionary: MetricDictionary, before: Values, values: Values) -> dic
     """Read the gauges at the end of an interval, by field."""
     found = {}
     for name, (level, _) in dictionary.levels.items():
-        value = _level(name, level, values)
-        if value is not None and not (level.steady and value != _level(name, level, before)):
+        value = _level(dictionary, name, values)
+        if value is not None and not (level.steady and value != _level(dictionary, name, before)):
             found[level.field] = value
     return found
 
 
-def _level(name: str, level: Level, values: Values) -> float | None:
-    named = [(dict(key), value) for key, value in values.items() if ("__name__", name) in key]
-    if level.parts_by is not None:
-        named = [(labels, value) for labels, value in named if not labels.get(level.parts_by)]
-    if level.label is not None:
-        texts = [labels.get(level.label, "") for labels, _ in named]
-        found = [float(text) for text in texts if text.isdecimal()]
-    else:
-        found = [value for _, value in named if value is not None]
-    if not found:
+def _level(dictionary: MetricDictionary, name: str, values: Values) -> float | None:
+    level, _ = dictionary.levels[name]
+    ranks: dict[str, float] = {}
+    for key, value in sorted(item for item in values.items() if ("__name__", name) in item[0]):
+        labels = dict(key)
+        if level.parts_by is not None and labels.get(level.parts_by):
+            continue
+        text = None if level.label is None else labels.get(level.label, "")
+        number = value if text is None else float(text) if text.isdecimal() else None
+        if number is not None:
+            ranks.setdefault(labels.get(dictionary.rank_label, ""), number)
+    if not ranks:
         return None
-    return sum(found) / (len(found) if level.over_ranks == "mean" else 1)
+    return sum(ranks.values()) / (len(ranks) if level.over_ranks == "mean" else 1)
 
 
 def _sticky(dictionary: MetricDictionary) -> frozenset[str]:

@@ -47,6 +47,29 @@ def test_levels_are_sums_over_ranks_and_the_total_of_priorities() -> None:
     assert (alone.kv_usage, alone.kv_capacity_tokens) == (pytest.approx(0.08), 40_000)
 
 
+def ranks(label: str, *values: str) -> list[Series]:
+    """Give the page once more for each further rank."""
+    return [
+        Series({**series.labels, label: value}, series.samples)
+        for series in scraped(RUNNING, 0.0, 15.0)
+        if "tp_rank" in series.labels
+        for value in values
+    ]
+
+
+@pytest.mark.parametrize(("label", "running"), [("dp_rank", 8), ("tp_rank", 4)])
+def test_p14_data_parallel_ranks_add_up_and_tensor_parallel_ones_are_the_same_work(
+    label: str, running: float
+) -> None:
+    samples = FleetSamples(SCRAPE)
+    samples.advance(scraped(RUNNING, 0.0), {POD: SGLANG}, 1.0)
+
+    (read,) = samples.advance(ranks(label, "0", "1"), {POD: SGLANG}, 16.0).intervals
+
+    assert (read.running, read.kv_usage) == (running, pytest.approx(0.08))
+    assert read.kv_capacity_tokens == 10_000 * running
+
+
 def test_tokens_of_a_request_with_a_priority_count() -> None:
     samples = FleetSamples(SCRAPE)
     before = scraped(PRIORITY, 0.0)

@@ -113,6 +113,26 @@ def test_drafted_positions_of_any_length_add_up_and_are_never_under_the_accepted
     assert told.positions_assumed
 
 
+@pytest.mark.parametrize("drafted", [(1000, 1000, 1000), (400, 300, 100)], ids=["model", "n-gram"])
+def test_stock_counters_of_one_depth_teach_what_exact_ones_do(drafted: tuple[float, ...]) -> None:
+    accepted = tuple(0.6 * n for n in drafted)
+    exact = Counts(
+        steps={3: 250},
+        step_seconds={3: 10.0},
+        sequence_steps={3: 1000},
+        draft_positions=dict(enumerate(drafted, 1)),
+        accepted_positions=dict(enumerate(accepted, 1)),
+    )
+    read = stock(drafts=drafted[0], draft_tokens=sum(drafted), accepted=accepted, extra=sum(accepted))
+
+    told = attributed(read, flat(3), variable_drafts=drafted[0] != drafted[2]).interval.counts
+
+    one, other = Survival().plus(exact), Survival().plus(told)
+    assert other.tokens_per_step(3) == pytest.approx(one.tokens_per_step(3))
+    assert other.drafts_per_step(3) == pytest.approx(one.drafts_per_step(3))
+    assert (told.steps, told.step_seconds) == (exact.steps, pytest.approx(exact.step_seconds))
+
+
 def test_the_kept_share_is_limited_as_the_correction_is() -> None:
     assert kept_share(Counts()) is None
     assert kept_share(stock(draft_tokens=10, accepted=(10,), extra=50).counts) == 1.02
