@@ -19,6 +19,7 @@ NEEDS = {
     "always": "always",
     "speculating": "with a proposer",
     "schedule": "with a schedule",
+    "drafts": "with a schedule and a proposer",
     "finished": "once a request has ended",
     "never": "",
 }

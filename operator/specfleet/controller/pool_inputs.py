@@ -94,7 +94,7 @@ def evidence_of(
         query_fault=fault,
         replicas=view.replicas,
         missing={
-            pod: dictionary.missing(names, speculating=method != "none")
+            pod: dictionary.missing(names, speculating=method != "none" and spec.speculation.depth.max > 0)
             for pod, names in readings.names.items()
             if pod in expected
         },

@@ -11,9 +11,10 @@ from typing import Literal
 
 Kind = Literal["counter", "gauge", "histogram"]
 # When a series must be there. "always": from the first scrape on. "speculating": the same, where the engine
-# was started with a proposer. "schedule": where it follows a schedule file. "finished": once a request has
-# ended, for series that begin with their first use. "never": it is read where it is there.
-Need = Literal["always", "speculating", "schedule", "finished", "never"]
+# was started with a proposer. "schedule": where it follows a schedule file. "drafts": where it does and was.
+# "finished": once a request has ended, for series that begin with their first use. "never": it is read where
+# it is there.
+Need = Literal["always", "speculating", "schedule", "drafts", "finished", "never"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +121,7 @@ class MetricDictionary:
             "always": True,
             "speculating": speculating,
             "schedule": self.follows_schedule or scheduled,
+            "drafts": speculating and (self.follows_schedule or scheduled),
             "finished": finished,
             "never": False,
         }

@@ -131,7 +131,7 @@ SCHEDULE_METRICS = (
         "specfleet_draft_positions_total",
         "counter",
         "drafts that proposed a position",
-        need="schedule",
+        need="drafts",
         labels=("position",),
         counts=(Count("draft_positions", by="position", shift=1),),
     ),

@@ -4,13 +4,26 @@ import re
 from dataclasses import fields
 
 import pytest
+from prometheus_client import CollectorRegistry
 from tests.unit.telemetry.pages import names, page
 
 from specfleet.engines.dictionaries import METRICS
 from specfleet.engines.metrics import Metric, MetricDictionary
-from specfleet.engines.metrics_vllm import BUILTIN, PLUGIN_METRICS, SCHEDULE_METRICS, VLLM, VLLM_METRICS
+from specfleet.engines.metrics_vllm import (
+    BUILTIN,
+    NOT_LIVE,
+    NOT_SCRAPED,
+    PLUGIN_METRICS,
+    SCHEDULE_METRICS,
+    VLLM,
+    VLLM_METRICS,
+)
 from specfleet.telemetry.queries import fleet_query
 from specfleet.tuning.interval import Counts, PodInterval
+from specfleet_serving.core import Limits
+from specfleet_serving.metrics import Metrics
+from specfleet_vllm.compatibility import NotLive
+from specfleet_vllm.metrics import PluginMetrics
 
 SPECULATING = (
     "vllm-0.32-metrics-idle",
@@ -105,6 +118,38 @@ def test_a_plug_in_that_follows_no_file_has_no_version_and_misses_nothing() -> N
     not_live -= {"specfleet_schedule_version"}
 
     assert VLLM.missing(names(PLAIN) | not_live, speculating=False) == ()
+
+
+def names_of(registry: CollectorRegistry) -> frozenset[str]:
+    return frozenset(sample.name for family in registry.collect() for sample in family.samples)
+
+
+@pytest.mark.parametrize(("method", "depth"), [("ngram", 5), ("none", 0)])
+def test_the_engines_of_this_package_show_all_that_is_needed_from_their_start(
+    method: str, depth: int
+) -> None:
+    limits = Limits(
+        max_model_len=64, max_num_seqs=4, max_depth=depth, method=method, kv_tokens=256, kv_block_size=16
+    )
+
+    shown = names_of(Metrics("tiny", limits).registry)
+
+    assert BUILTIN.missing(shown, speculating=method != "none") == ()
+
+
+def test_a_stock_vllm_with_the_plug_in_shows_all_that_is_read() -> None:
+    plugin = PluginMetrics(max_depth=5)
+    plugin.report_live(None)
+
+    shown = names("vllm-0.32.0-draft-idle") | names_of(plugin.registry)
+
+    assert VLLM.missing(shown, speculating=True) == ()
+    read = {name for metric in (*SCHEDULE_METRICS, *PLUGIN_METRICS) for name in metric.series}
+    assert read - shown == {"specfleet_schedule_version"}  # there as soon as a file was accepted
+
+
+def test_the_words_of_a_plug_in_that_is_not_live_are_all_known() -> None:
+    assert {*NotLive, NOT_SCRAPED} == set(NOT_LIVE)
 
 
 @pytest.mark.parametrize("engine", METRICS)
