@@ -76,8 +76,8 @@ def _count(pool: PoolProgress) -> str:
     return f"pool {pool.plan.name}: {pool.ready} of {pool.plan.replicas} pods ready{owner}"
 
 
-def progressing(pools: Sequence[PoolProgress], refusals: Sequence[Refusal]) -> Finding:
-    """Say whether something is on its way that nobody has to help with."""
+def progressing(pools: Sequence[PoolProgress], refusals: Sequence[Refusal], fetching: str = "") -> Finding:
+    """Say whether something is on its way that nobody has to help with. ``fetching``: which pods download."""
     waiting = [refusal.message for refusal in refusals if refusal.reason == WAITING_FOR_DELETION]
     if waiting:
         return Finding("Progressing", "True", WAITING_FOR_DELETION, waiting[0])
@@ -87,7 +87,8 @@ def progressing(pools: Sequence[PoolProgress], refusals: Sequence[Refusal]) -> F
         return Finding("Progressing", "False", "ProgressDeadlineExceeded", message)
     moving = [pool for pool in pools if not pool.done and not pool.plan.held]
     if moving:
-        message = "; ".join(f"{_count(pool)}, {pool.updated} updated" for pool in moving)
+        counts = (f"{_count(pool)}, {pool.updated} updated" for pool in moving)
+        message = "; ".join((*counts, *([fetching] if fetching else ())))
         return Finding("Progressing", "True", "PodsChange", message)
     if any(pool.plan.held for pool in pools):
         held = ", ".join(pool.plan.name for pool in pools if pool.plan.held)

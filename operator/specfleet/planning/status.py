@@ -9,6 +9,7 @@ from specfleet.planning.compatibility import proposer_compatible
 from specfleet.planning.observed import Observed
 from specfleet.planning.planned import Plan
 from specfleet.planning.pod_failures import pod_failures
+from specfleet.planning.pod_work import pods_that_fetch
 from specfleet.planning.pool_progress import pool_progress
 
 
@@ -25,7 +26,7 @@ def status(
     failures = pod_failures(observed.pods, names)
     findings = (
         conditions.ready(pools, planned.refusals),
-        conditions.progressing(pools, planned.refusals),
+        conditions.progressing(pools, planned.refusals, pods_that_fetch(observed.pods, names)),
         conditions.degraded(resource, pools, planned.refusals, failures),
         proposer_compatible(resource, planned.pools, observed.pods),
     )

@@ -1,5 +1,6 @@
 """Reconcile's part of status: numbers and conditions. Source: design/api.md, "Status"."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -9,6 +10,7 @@ from tests.unit.planning.builders import (
     NOON,
     NOON_TEXT,
     a_configuration,
+    a_pod,
     a_pool,
     a_resource,
     after,
@@ -104,6 +106,26 @@ def test_it_is_not_ready_while_a_pod_of_the_current_revision_is_missing(counts: 
 
     assert verdict(found, "Ready") == ("False", "PodsNotReady")
     assert verdict(found, "Progressing") == ("True", "PodsChange")
+
+
+def test_pods_that_fetch_their_model_are_told_while_they_do() -> None:
+    def fetching(name: str, container: str, state: str) -> dict[str, Any]:
+        pod = a_pod(name, phase="Pending")
+        pod["status"]["initContainerStatuses"] = [{"name": container, "state": {state: {}}}]
+        return pod
+
+    pods = (
+        fetching("a", "download-model", "running"),
+        fetching("b", "download-model", "running"),
+        fetching("c", "download-proposer", "running"),
+        fetching("d", "download-model", "terminated"),
+        fetching("e", "preflight", "running"),
+    )
+
+    found = status_of(a_resource(), replace(running(a_resource()), pods=pods))
+
+    message = condition(found, "Progressing")["message"]
+    assert message.endswith("; 2 pods fetch the model, 1 pod fetches the proposer")
 
 
 def test_a_deployment_that_its_controller_has_not_seen_is_not_ready() -> None:
