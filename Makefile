@@ -63,7 +63,8 @@ generate: $(READY)  ## renew the files that are generated from code
 	@cp crds/*.yaml charts/specfleet/files/crds/
 	@$(VENV)/bin/python dev/faults.py
 	@$(VENV)/bin/python dev/metric_names.py
-	@echo "generate: crds, the chart's copy, docs/faults.md and docs/metrics.md are written"
+	@$(VENV)/bin/python dev/engines.py
+	@echo "generate: crds, the chart's copy, docs/{faults,metrics,engines}.md are written"
 
 lint: $(READY)  ## format, style, types, import contracts, generated files
 	@echo "lint: ruff, mypy --strict, import-linter, generated files"
@@ -74,6 +75,7 @@ lint: $(READY)  ## format, style, types, import contracts, generated files
 	@$(VENV)/bin/python -m specfleet crds --check crds
 	@$(VENV)/bin/python dev/faults.py --check
 	@$(VENV)/bin/python dev/metric_names.py --check
+	@$(VENV)/bin/python dev/engines.py --check
 	@echo "lint: ok"
 
 test-unit: $(READY)  ## pure tests
