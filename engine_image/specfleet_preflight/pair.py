@@ -7,7 +7,7 @@ from pathlib import Path
 from specfleet_preflight.checkpoint import Checkpoint, open_checkpoint
 from specfleet_preflight.draft_model import draft_model_faults
 from specfleet_preflight.eagle import eagle_faults
-from specfleet_preflight.eagle3 import eagle3_faults
+from specfleet_preflight.eagle3 import eagle3_faults, eagle3_notes
 from specfleet_preflight.engines import method_faults
 from specfleet_preflight.errors import Unreadable
 from specfleet_preflight.formats import format_faults, format_of
@@ -22,11 +22,15 @@ __all__ = ["Verdict", "check"]
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What is wrong with the model alone, and with the proposer beside it; and what both will hold."""
+    """What is wrong with the model alone, and with the proposer beside it; and what both will hold.
+
+    ``notes`` are no faults, but worth knowing if few drafts are accepted.
+    """
 
     model: tuple[str, ...] = ()
     proposer: tuple[str, ...] = ()
     plan: str = ""
+    notes: tuple[str, ...] = ()
 
     @property
     def fits(self) -> bool:
@@ -38,7 +42,7 @@ class Verdict:
             return f"model: {'; '.join(self.model)}"
         if self.proposer:
             return f"proposer: {'; '.join(self.proposer)}"
-        return f"fits: {self.plan}"
+        return f"fits: {'; '.join((self.plan, *self.notes))}"
 
 
 def check(model: Path, proposer: Path, start: Start) -> Verdict:
@@ -57,7 +61,8 @@ def check(model: Path, proposer: Path, start: Start) -> Verdict:
         plan = plan_memory(target, folder, start)
     except Unreadable as error:
         return Verdict(faults, (str(error),))
-    return Verdict(tuple(plan.model_faults()), tuple(plan.proposer_faults()), str(plan))
+    notes = eagle3_notes(folder, target) if start.method == "eagle3" else ()
+    return Verdict(tuple(plan.model_faults()), tuple(plan.proposer_faults()), str(plan), tuple(notes))
 
 
 def _pair_faults(folder: Checkpoint, target: Target, start: Start) -> Iterator[str]:

@@ -82,11 +82,6 @@ def model_faults(target: Target, start: Start) -> Iterator[str]:
     ]
     if rows and target.vocabulary not in rows and checkpoint.quantisation is None:
         yield f"its config names a vocabulary of {target.vocabulary} and its embedding has {rows[0]} rows"
-    if target.tokens is not None and target.tokens.size > target.vocabulary:
-        yield (
-            f"its tokenizer has ids up to {target.tokens.size - 1} and its vocabulary is "
-            f"{target.vocabulary}: the two do not belong together"
-        )
 
 
 def _quantisation(own: str | None, asked: str | None) -> Iterator[str]:

@@ -16,8 +16,8 @@ from specfleet.planning.pool_design import PoolDesign
 
 # Headers and tokenizers are read, never weights.
 _RESOURCES = {"requests": {"cpu": "100m", "memory": "128Mi"}, "limits": {"memory": "1Gi"}}
-# With it SGLang goes beyond the positions that a proposer's config names.
-_STRETCHED = "SGLANG_ALLOW_OVERWRITE_LONGER_CONTEXT_LEN"
+# With these the engines go beyond the positions that a config names.
+_STRETCHED = ("SGLANG_ALLOW_OVERWRITE_LONGER_CONTEXT_LEN", "VLLM_ALLOW_LONG_MAX_MODEL_LEN")
 
 
 def preflight_container(design: PoolDesign) -> dict[str, Any]:
@@ -68,5 +68,5 @@ def _has_flag(spec: Spec, flag: str) -> bool:
 
 
 def _is_stretched(spec: Spec) -> bool:
-    values = [entry.value for entry in spec.engine.env if entry.name == _STRETCHED]
+    values = [entry.value for entry in spec.engine.env if entry.name in _STRETCHED]
     return any(value is not None and value.lower() in ("1", "true") for value in values)

@@ -334,7 +334,7 @@ def test_a_model_with_few_layers_is_refused_before_it_serves(tmp_path: Path, lay
 
 
 @pytest.mark.fault("vllm-project/vllm-ascend#7038")
-def test_a_head_without_an_embedding_is_refused_over_a_rotated_model(llama: Path, tmp_path: Path) -> None:
+def test_a_head_without_an_embedding_over_a_rotated_model_is_noted(tmp_path: Path) -> None:
     model = tmp_path / "target"
     save_random(model)
     rotated = {"quant_method": "compressed-tensors", "transform_config": {"config_groups": {}}}
@@ -343,8 +343,9 @@ def test_a_head_without_an_embedding_is_refused_over_a_rotated_model(llama: Path
     bare = check(model, save_random_eagle3(tmp_path / "bare"), a_start("eagle3"))
     complete = check(model, save_random_eagle3_speculators(tmp_path / "own"), a_start("eagle3"))
 
-    assert_says(bare.proposer, "borrows the model's embedding, which quantisation has rotated")
-    assert complete.fits
+    assert bare.fits and complete.fits
+    assert "borrows the model's embedding, which quantisation may have rotated" in str(bare)
+    assert complete.notes == ()
 
 
 @pytest.mark.parametrize(
