@@ -298,6 +298,7 @@ async def test_recommend_shows_table_and_gain_and_never_writes_a_schedule() -> N
     assert fleet.document.version == 1
     assert fleet.pool["recommendation"]["table"][0]["depth"] > 2
     assert float(fleet.pool["recommendation"]["expectedGainPercent"]) > 0
+    assert fleet.pool["recommendation"]["appliedBy"] == "live"
 
 
 async def test_pods_that_do_not_take_a_push_are_a_fault_that_stops_further_ones_until_they_do() -> None:

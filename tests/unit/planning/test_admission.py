@@ -44,6 +44,7 @@ def test_an_allowed_service_account_is_used(account: str) -> None:
     assert body(found, ACTIVE)["spec"]["template"]["spec"].get("serviceAccountName", "") == account
 
 
+@pytest.mark.fault("argoproj/argo-rollouts#2687")
 def test_more_replicas_than_allowed_over_all_pools_change_nothing_at_all() -> None:
     resource = a_resource(a_pool("interactive", replicas=5), a_pool("batch", replicas=4))
 

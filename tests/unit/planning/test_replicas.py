@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+import pytest
 from tests.unit.planning.builders import (
     ACTIVE,
     a_pool,
@@ -20,6 +21,7 @@ def test_without_a_number_in_the_spec_none_is_applied() -> None:
     assert "replicas" not in body(found, ACTIVE)["spec"]
 
 
+@pytest.mark.fault("defilantech/LLMKube#484")
 def test_a_number_that_an_autoscaler_owns_is_left_alone() -> None:
     resource = a_resource(a_pool(replicas=2))
     observed = scaled_by("kube-controller-manager", running(resource), ACTIVE[1], 5)
