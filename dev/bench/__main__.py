@@ -16,12 +16,16 @@ from typing import Any
 from dev.bench.arms import Engine, Generator, Peer, start_vllm
 from dev.bench.errors import BenchError, PeerMissing
 from dev.bench.figures import figures
-from dev.bench.report import draw, print_table, write_report
+from dev.bench.report import draw, write_report
 from dev.bench.rounds import MAX_DEPTH, SECTIONS, Arms, run_section
 from dev.bench.servers import resident_bytes
 from dev.bench.vllm_cpu import provide_vllm
 from dev.figures import missed
+from dev.models.smollm2 import cache_folder, provide
+from dev.tables import figures_table, report_console
 from rich.console import Console
+
+from specfleet_engine.kernels.capability import cpu_flags, multiplies_bfloat16
 
 REPOSITORY = Path(__file__).parents[2]
 FOLDER = REPOSITORY / "build" / "bench-engine"
@@ -37,7 +41,7 @@ def main() -> int:
     given = parser.parse_args()
     # So that the processes are ended on the way out.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
-    console = Console()
+    console = report_console()
     began = time.monotonic()
     try:
         record = (
@@ -49,7 +53,7 @@ def main() -> int:
     found = figures(record)
     write_report(FOLDER / "report.json", record, found)
     draw(FOLDER / "report.png", record)
-    print_table(console, found)
+    console.print(figures_table(found, "Speed of the built-in engine"))
     if "vllm" not in record["peers"]:
         console.print(f"peer missing: not judged against vLLM ({record['vllm_missing']})", soft_wrap=True)
     must, stretch = missed(found, "must"), missed(found, "stretch")
@@ -60,8 +64,10 @@ def main() -> int:
 
 
 def _perform(given: argparse.Namespace, console: Console) -> dict[str, Any]:
-    model, cores = _model(), sorted(os.sched_getaffinity(0))
-    dtype = "bfloat16" if _native_bfloat16() else "float32"
+    model, cores = cache_folder() / "models" / "smollm2", sorted(os.sched_getaffinity(0))
+    provide(model)
+    # Peers get the type that is fastest for them.
+    dtype = "bfloat16" if multiplies_bfloat16(cpu_flags()) else "float32"
     record: dict[str, Any] = {"dtype": dtype, "cores": len(cores), "rounds": []}
     record["weight_bytes"] = sum(file.stat().st_size for file in model.glob("*.safetensors"))
     with ExitStack() as ending:
@@ -87,7 +93,7 @@ def _perform(given: argparse.Namespace, console: Console) -> dict[str, Any]:
             if given.without_vllm:
                 raise PeerMissing("left out by --without-vllm")
             console.print("bench-engine: vLLM is being started, and installed if it is not there yet")
-            peers["vllm"] = resting(start_vllm(provide_vllm(_cache()), model, dtype, cores, FOLDER))
+            peers["vllm"] = resting(start_vllm(provide_vllm(cache_folder()), model, dtype, cores, FOLDER))
         except (PeerMissing, BenchError) as error:
             record["vllm_missing"] = str(error)
         record["peers"] = list(peers)
@@ -107,21 +113,6 @@ def _measure(section: str, arms: Arms, rounds: list[dict[str, Any]], console: Co
     except BenchError as error:
         console.print(f"bench-engine: {section}: {error}", style="red", markup=False)
     console.print(f"bench-engine: {section} took {time.monotonic() - began:.0f} s")
-
-
-def _model() -> Path:
-    command = [sys.executable, str(REPOSITORY / "dev/models/smollm2.py")]
-    done = subprocess.run(command, check=True, capture_output=True, text=True)
-    return Path(done.stdout.split()[-1])
-
-
-def _cache() -> Path:
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "specfleet"
-
-
-def _native_bfloat16() -> bool:
-    """Peers get the type that is fastest for them: bfloat16 only where the processor multiplies it."""
-    return bool(re.search(r"\b(amx_bf16|avx512_bf16)\b", Path("/proc/cpuinfo").read_text(encoding="utf-8")))
 
 
 def _logged(log: Path, field: str) -> str:

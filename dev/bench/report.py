@@ -1,4 +1,4 @@
-"""The record of a run as a file, a table and a picture."""
+"""The end of a run as a file and a picture."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -10,10 +10,8 @@ import matplotlib as mpl
 mpl.use("Agg")
 
 from matplotlib import pyplot as plt
-from rich.console import Console
-from rich.table import Table
 
-__all__ = ["draw", "print_table", "write_report"]
+__all__ = ["draw", "write_report"]
 
 Figures = Sequence[Mapping[str, Any]]
 
@@ -23,19 +21,6 @@ def write_report(path: Path, record: Mapping[str, Any], found: Figures) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     text = json.dumps({"figures": list(found), **record}, indent=1, ensure_ascii=False)
     path.write_text(text + "\n", encoding="utf-8")
-
-
-def print_table(console: Console, found: Figures) -> None:
-    """Print each figure with its target beside it."""
-    table = Table(title="Speed of the built-in engine")
-    for column in ("figure", "value", "target", "kind", "met"):
-        table.add_column(column, justify="left" if column == "figure" else "right")
-    for figure in found:
-        value = "-" if figure["value"] is None else f"{figure['value']:.3g} {figure['unit']}"
-        missed = "[bold red]NO[/]" if figure["kind"] == "must" else "[yellow]no[/]"
-        met = "yes" if figure["met"] else missed
-        table.add_row(figure["name"], value, figure["target"], figure["kind"], met)
-    console.print(table)
 
 
 def draw(path: Path, record: Mapping[str, Any]) -> None:

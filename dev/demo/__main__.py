@@ -18,9 +18,7 @@ from dev.demo.plan import PLANS, Plan
 from dev.demo.report import print_verdict, write_report
 from dev.demo.run import perform
 from dev.figures import missed
-from rich.console import Console
-
-WIDTH = 120
+from dev.tables import report_console
 
 
 def main() -> int:
@@ -36,8 +34,7 @@ def main() -> int:
         help="images to install, as dev/cluster writes them; the chart's defaults hold for what it lacks",
     )
     given = parser.parse_args()
-    # Without a terminal rich assumes 80 columns, which cuts figures off.
-    console = Console() if sys.stdout.isatty() else Console(width=WIDTH)
+    console = report_console()
     started = time.monotonic()
     try:
         if given.judge:

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from dev.demo.figures import score, token_seconds_of
+from dev.tables import a_table, figures_table, number
 from rich.console import Console
-from rich.table import Table
 
 
 def comparison(record: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -45,30 +45,13 @@ def write_report(path: Path, record: Mapping[str, Any], found: Sequence[Mapping[
 def print_verdict(console: Console, record: Mapping[str, Any], found: Sequence[Mapping[str, Any]]) -> None:
     """Print the comparison with speculation off, then the figures."""
     lines = comparison(record)
-    table = Table(title="Each phase's prompts replayed, with pinned depths and as settled")
-    for column in (
-        "phase",
-        "unit",
-        *(f"{depth}" for depth in record["plan"]["depths"]),
-        "settled",
-        "gain",
-    ):
-        table.add_column(column, justify="left" if column in ("phase", "unit") else "right", no_wrap=True)
-    for line in lines:
-        gain = line["gainPercent"]
-        values = [_number(value) for value in line["scores"].values()]
-        table.add_row(line["phase"], line["unit"], *values, "-" if gain is None else f"{gain:+.0f} %")
-    console.print(table)
-    verdicts = Table(title="Figures")
-    for column in ("figure", "value", "target", "met"):
-        verdicts.add_column(column, justify="left" if column == "figure" else "right")
-    for figure in found:
-        value = f"{_number(figure['value'])} {figure['unit']}"
-        verdicts.add_row(
-            figure["name"], value, figure["target"], "yes" if figure["met"] else "[bold red]NO[/]"
-        )
-    console.print(verdicts)
+    title = "Each phase's prompts replayed, with pinned depths and as settled"
+    columns = ("phase", "unit", *map(str, record["plan"]["depths"]), "settled", "gain")
+    console.print(a_table(title, columns, map(_cells, lines), left=2))
+    console.print(figures_table(found))
 
 
-def _number(value: float | None) -> str:
-    return "-" if value is None else f"{value:.3g}"
+def _cells(line: Mapping[str, Any]) -> list[str]:
+    gain = line["gainPercent"]
+    scores = [number(value) for value in line["scores"].values()]
+    return [line["phase"], line["unit"], *scores, "-" if gain is None else f"{gain:+.0f} %"]

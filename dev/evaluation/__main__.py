@@ -22,7 +22,7 @@ from dev.evaluation.report import show, write
 from dev.evaluation.scenarios import SCENARIOS
 from dev.evaluation.seeds import HELD_OUT, read_seeds
 from dev.figures import missed
-from rich.console import Console
+from dev.tables import report_console
 
 from specfleet.simulator.policies import POLICIES
 
@@ -30,7 +30,7 @@ from specfleet.simulator.policies import POLICIES
 def main(arguments: list[str] | None = None) -> int:
     """Read the command line, run, judge."""
     given = _parser().parse_args(arguments)
-    console = Console() if sys.stdout.isatty() else Console(width=130)
+    console = report_console()
     began = time.monotonic()
     try:
         seeds = read_seeds(given.seeds)[: given.first]

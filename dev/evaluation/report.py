@@ -9,8 +9,8 @@ from typing import Any
 from dev.evaluation.means import Mean, Result, differences, log_ratios, mean_over_scenarios, of_policy
 from dev.evaluation.plan import ORACLE
 from dev.evaluation.scenarios import TABLE_SCENARIOS
+from dev.tables import a_table, figures_table
 from rich.console import Console
-from rich.table import Table
 
 COLUMNS = (
     "policy",
@@ -58,31 +58,9 @@ def show(console: Console, results: Sequence[Result], found: Sequence[Mapping[st
     """Print the table and the figures."""
     scenarios = len({one["scenario"] for one in results})
     seeds = len({one["seed"] for one in results})
-    table = Table(title=f"Policies over {scenarios} scenarios and {seeds} seeds")
-    for column in COLUMNS:
-        table.add_column(column, justify="left" if column == "policy" else "right")
-    for row in rows(results):
-        table.add_row(*row)
-    console.print(table)
-    verdicts = Table(title="Figures")
-    for column in ("figure", "value", "target", "met", "kind"):
-        verdicts.add_column(column, justify="left" if column == "figure" else "right")
-    for figure in found:
-        verdicts.add_row(
-            figure["name"],
-            _value(figure),
-            figure["target"],
-            "yes" if figure["met"] else "[bold red]NO[/]",
-            figure["kind"],
-        )
-    console.print(verdicts)
-
-
-def _value(figure: Mapping[str, Any]) -> str:
-    if figure["value"] is None:
-        return "-"
-    error = f" ± {figure['standardError']:.2g}" if "standardError" in figure else ""
-    return f"{figure['value']:.3g}{error} {figure['unit']}"
+    title = f"Policies over {scenarios} scenarios and {seeds} seeds"
+    console.print(a_table(title, COLUMNS, rows(results)))
+    console.print(figures_table(found))
 
 
 def write(
