@@ -16,6 +16,7 @@ import torch
 from specfleet_engine.batch import Batch
 from specfleet_engine.kernels.build import LEVELS, Unbuildable, build, library_name
 from specfleet_engine.kernels.linear import joined
+from specfleet_engine.kernels.pages import HugePages
 
 __all__ = ["Library", "NativeHead", "NativeLayer", "NativeLinear", "NativeRotary", "fits", "open_library"]
 
@@ -48,6 +49,7 @@ class Library:
     def __init__(self, level: str, file: Path) -> None:
         self.level = level
         self._functions = ctypes.CDLL(str(file))
+        self._weights = HugePages()
 
     @property
     def permitted(self) -> bool:
@@ -62,10 +64,10 @@ class Library:
 
     def packed(self, weight: torch.Tensor) -> torch.Tensor:
         """Lay a weight [out, in] out as the products of this level read it."""
-        if self.level != "amx" or weight.dtype is not torch.bfloat16:
-            return weight.contiguous()
-        outputs, inputs = weight.shape
-        return weight.view(outputs // 16, 16, inputs // 32, 16, 2).permute(0, 2, 3, 1, 4).contiguous()
+        if self.level == "amx" and weight.dtype is torch.bfloat16:
+            outputs, inputs = weight.shape
+            weight = weight.view(outputs // 16, 16, inputs // 32, 16, 2).permute(0, 2, 3, 1, 4)
+        return self._weights.place(weight)
 
 
 @cache
