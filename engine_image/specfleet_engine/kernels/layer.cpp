@@ -30,6 +30,7 @@ constexpr int64_t kBlock = 16;  // tokens of a KV block
 
 typedef float Floats __attribute__((vector_size(kLanes * 4), aligned(4), may_alias));
 typedef uint32_t Words __attribute__((vector_size(kLanes * 4), aligned(4), may_alias));
+typedef int32_t Ints __attribute__((vector_size(kLanes * 4), aligned(4), may_alias));
 typedef uint16_t Halves __attribute__((vector_size(kLanes * 2), aligned(2), may_alias));
 typedef uint16_t bfloat16;
 
@@ -47,12 +48,33 @@ void store(bfloat16* to, Floats values) {
   rounded = reinterpret_cast<Words>(nan) & whole | ~reinterpret_cast<Words>(nan) & rounded;
   *reinterpret_cast<Halves*>(to) = __builtin_convertvector(rounded, Halves);
 }
+
+typedef float Four __attribute__((vector_size(16)));
+typedef float Eight __attribute__((vector_size(32)));
+float sum(Eight values) {
+  Four four = __builtin_shufflevector(values, values, 0, 1, 2, 3) + __builtin_shufflevector(values, values, 4, 5, 6, 7);
+  four += __builtin_shufflevector(four, four, 2, 3, 0, 1);
+  return four[0] + four[1];
+}
+#ifdef __AVX512F__
 float sum(Floats values) {
-  float total = 0;
-  for (int width = kLanes / 2; width > 0; width /= 2)
-    for (int lane = 0; lane < width; ++lane) values[lane] += values[lane + width];
-  total = values[0];
-  return total;
+  return sum(__builtin_shufflevector(values, values, 0, 1, 2, 3, 4, 5, 6, 7) +
+             __builtin_shufflevector(values, values, 8, 9, 10, 11, 12, 13, 14, 15));
+}
+#endif
+
+// e^x, since libm's takes one number at a time: 2^n times the series of the rest, which is at most ln 2 / 2.
+// 0 below the smallest normal number; a NaN stays one.
+Floats exponential(Floats x) {
+  const Floats low = Floats{} - 87.0f, high = Floats{} + 88.0f;
+  const Floats within = x > high ? high : x;
+  const float magic = 12582912.0f;  // 1.5 * 2^23: what is added to it is rounded to a whole number
+  const Floats n = (within * 1.44269504f + magic) - magic;
+  const Floats rest = (within - n * 0.693359375f) + n * 2.12194440e-4f;  // ln 2 in two parts, the first short
+  Floats series = Floats{} + 1.0f / 5040;
+  for (float factor : {1.0f / 720, 1.0f / 120, 1.0f / 24, 1.0f / 6, 0.5f, 1.0f, 1.0f}) series = series * rest + factor;
+  Words scale = reinterpret_cast<Words>(__builtin_convertvector(n, Ints) + 127) << 23;
+  return x < low ? Floats{} : series * reinterpret_cast<Floats>(scale);
 }
 
 // Rows [rows, k] times weights [columns, k], both along k; each weight is read once for four rows.
@@ -245,14 +267,18 @@ void look(const Layer& layer, const Step& step, int64_t row, int64_t count, int6
   }
   std::vector<float> shares(queries);
   for (int64_t q = 0; q < queries; ++q) {
-    const int64_t own = step.positions[row + q / group] + 1;
     float* score = scores.data() + q * padded;
-    const float peak = *std::max_element(score, score + own);
-    float total = 0;
-#pragma omp simd reduction(+ : total)
-    for (int64_t token = 0; token < own; ++token) total += score[token] = std::exp(score[token] - peak);
-    std::fill(score + own, score + padded, 0.0f);
-    shares[q] = 1.0f / total;
+    std::fill(score + step.positions[row + q / group] + 1, score + padded, -INFINITY);
+    Floats peaks = load(score), total = {};
+    for (int64_t at = 0; at < padded; at += kLanes) peaks = load(score + at) > peaks ? load(score + at) : peaks;
+    float peak = peaks[0];
+    for (int lane = 1; lane < kLanes; ++lane) peak = std::max(peak, peaks[lane]);
+    for (int64_t at = 0; at < padded; at += kLanes) {
+      const Floats share = exponential(load(score + at) - peak);
+      store(score + at, share);
+      total += share;
+    }
+    shares[q] = 1.0f / sum(total);
   }
   for (int64_t token = 0; token < tokens; ++token) {
     const T* value = values + (table[token / kBlock] * kBlock + token % kBlock) * stride + kv_head * size;
@@ -270,15 +296,9 @@ void look(const Layer& layer, const Step& step, int64_t row, int64_t count, int6
 
 template <typename To>
 void gate(const float* gate_up, int64_t inner, To* to) {
-  alignas(64) float line[64];
-  for (int64_t begin = 0; begin < inner; begin += 64) {
-    const int64_t count = std::min<int64_t>(64, inner - begin);
-#pragma omp simd
-    for (int64_t at = 0; at < count; ++at) {
-      const float x = gate_up[begin + at];
-      line[at] = x / (1.0f + std::exp(-x)) * gate_up[inner + begin + at];
-    }
-    for (int64_t at = 0; at < count; at += kLanes) store(to + begin + at, load(line + at));
+  for (int64_t at = 0; at < inner; at += kLanes) {
+    const Floats x = load(gate_up + at);
+    store(to + at, x / (1.0f + exponential(-x)) * load(gate_up + inner + at));
   }
 }
 
