@@ -95,6 +95,17 @@ def test_no_draft_that_was_rejected_is_ever_published(llama: Path, wrong: int) -
     assert published(core) == set(keys_of((*PROMPTS[0], *run.texts["r"][:-1])))
 
 
+@pytest.mark.parametrize("depth", [0, 3])
+def test_a_block_whose_last_token_has_no_kv_yet_is_not_published(llama: Path, depth: int) -> None:
+    core = a_core(llama)
+    length = 5 * BLOCK_SIZE - len(PROMPTS[0])
+
+    run = drive(core, [greedy("r", PROMPTS[0], length)], depth)
+
+    # 80 tokens: the fifth block is full of tokens, and its last one was never read.
+    assert published(core) == set(keys_of((*PROMPTS[0], *run.texts["r"]))[:4])
+
+
 def test_a_preempted_request_finds_what_it_had_read(llama: Path) -> None:
     # 1 MiB holds 16 blocks of this model: 256 tokens.
     core = a_core(llama, max_model_len=256, kv_cache_mib=1)

@@ -103,6 +103,19 @@ def test_the_last_admitted_gives_its_blocks_to_an_older_one() -> None:
     assert (young.blocks, young.written, scheduler.waiting[0]) == ([], 0, young)
 
 
+def test_a_preempted_sequence_goes_on_before_those_who_never_ran() -> None:
+    scheduler = a_scheduler(blocks=4)
+    scheduler.add(a_sequence("old", BLOCK_SIZE - 1))
+    scheduler.add(young := a_sequence("young", BLOCK_SIZE - 1))
+    do(scheduler.plan(0))
+    scheduler.add(waiting := a_sequence("waiting", 3 * BLOCK_SIZE))
+
+    while not do(scheduler.plan(0)).preempted:
+        pass
+
+    assert list(scheduler.waiting) == [young, waiting]
+
+
 def test_drafts_preempt_nobody_and_take_what_is_free() -> None:
     scheduler = a_scheduler(blocks=3)
     scheduler.add(sequence := a_sequence("r", 2 * BLOCK_SIZE - 3))
