@@ -29,6 +29,7 @@ from specfleet_engine.kernels.capability import cpu_flags, multiplies_bfloat16
 
 REPOSITORY = Path(__file__).parents[2]
 FOLDER = REPOSITORY / "build" / "bench-engine"
+REPORT = FOLDER / "report.json"
 IDLE = "import time, torch, transformers; print('idle', flush=True); time.sleep(600)"
 
 
@@ -51,7 +52,7 @@ def main() -> int:
         console.print(f"bench-engine: {error}", style="red", markup=False)
         return 1
     found = figures(record)
-    write_report(FOLDER / "report.json", record, found)
+    write_report(REPORT, record, found)
     draw(FOLDER / "report.png", record)
     console.print(figures_table(found, "Speed of the built-in engine"))
     if "vllm" not in record["peers"]:
@@ -59,7 +60,7 @@ def main() -> int:
     must, stretch = missed(found, "must"), missed(found, "stretch")
     verdict = f"{len(must)} musts and {len(stretch)} stretch figures missed of {len(found)}"
     minutes = (time.monotonic() - began) / 60
-    console.print(f"bench-engine: {verdict}; {minutes:.0f} min; {FOLDER / 'report.json'}", soft_wrap=True)
+    console.print(f"bench-engine: {verdict}; {minutes:.0f} min; {REPORT}", soft_wrap=True)
     return 1 if must else 0
 
 
@@ -100,7 +101,9 @@ def _perform(given: argparse.Namespace, console: Console) -> dict[str, Any]:
         arms = Arms(ours, drafting, with_draft_model, generator, peers)
         for section in given.sections:
             _measure(section, arms, record["rounds"], console)
-        record["memory"]["engine"] = resident_bytes(ours.server.pid)
+            record["memory"]["engine"] = resident_bytes(ours.server.pid)
+            # A run that is stopped leaves what it has: `--judge` makes figures of it.
+            write_report(REPORT, record, figures(record))
     return record
 
 
