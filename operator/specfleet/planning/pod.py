@@ -75,7 +75,7 @@ def _plugin_container(plugin: Plugin, image: str) -> dict[str, Any]:
         "image": image,
         # The image's own entry point copies what it holds into that folder.
         "args": [plugin.path],
-        "resources": _SMALL,
+        "resources": written(_SMALL),
         "terminationMessagePolicy": "FallbackToLogsOnError",
         "securityContext": written(CONTAINER_SECURITY),
         "volumeMounts": [{"name": plugin.volume, "mountPath": plugin.path}],

@@ -1,5 +1,6 @@
 """What the tuner is told of pools of different engines."""
 
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -12,9 +13,12 @@ from specfleet.controller.fleet import PoolView
 from specfleet.controller.pool_inputs import evidence_of, metrics_of, settings_of
 from specfleet.engines.metrics_sglang import SGLANG
 from specfleet.engines.metrics_vllm import BUILTIN, VLLM
+from specfleet.engines.registry import ENGINES
+from specfleet.planning.table_file import table_annotation, table_files
 from specfleet.telemetry.samples import Readings
 from specfleet.tuning.decide import decide
 from specfleet.tuning.evidence import Evidence, data_fault
+from specfleet.tuning.interval import Counts, PodInterval
 from specfleet.tuning.memory import Memory
 
 LIVE = {"method": "ngram", "depth": {"initial": 3, "max": 5}}
@@ -78,3 +82,47 @@ def test_an_engine_that_reads_no_schedule_is_not_blamed_for_not_applying_it() ->
     outcome = decide(settings_of(view, a_configuration()), evidence, Memory(), NOW.timestamp() + 600.0)
 
     assert outcome.memory.fault is None
+
+
+HEAD = {"method": "eagle3", "proposer": {"uri": "pvc://heads/eagle3"}}
+
+
+def a_rolled_view(annotations: dict[str, str]) -> PoolView:
+    view = a_view({"type": "sglang"}, HEAD)
+    return replace(view, ready={POD: {"metadata": {"annotations": annotations}}}, live={"status": {}})
+
+
+def started_with_the_table_in_force() -> dict[str, str]:
+    view = a_rolled_view({})
+    files = table_files(view.resource, view.pool, ENGINES["sglang"], view.schedule)
+    return table_annotation(files)
+
+
+def test_a_pod_that_was_rolled_for_the_table_in_force_has_its_version() -> None:
+    interval = PodInterval(POD, 0.0, 15.0, Counts())
+    readings = Readings((interval,), frozenset({POD}))
+
+    def told_of(annotations: dict[str, str]) -> Evidence:
+        view = a_rolled_view(annotations)
+        return evidence_of(view, readings, None, a_configuration(), NOW.timestamp())
+
+    rolled, old = told_of(started_with_the_table_in_force()), told_of({"specfleet.dev/table": "another"})
+
+    assert rolled.versions == {POD: (1, 3)}
+    assert (rolled.intervals[0].version, rolled.intervals[0].version_at_start) == ((1, 3), (1, 3))
+    assert old.versions == {}
+    assert old.intervals[0].version is None
+    # The table that the tuner wrote is the one in force: pods follow it, if not at once.
+    assert rolled.document is not None
+    assert (rolled.document.table, rolled.follows_schedule) == (flat(5), True)
+
+
+def test_a_rollout_has_time_for_every_pod_to_stop_and_start() -> None:
+    rolled, live = (
+        settings_of(a_view({"type": engine}, HEAD), a_configuration()) for engine in ("sglang", "vllm")
+    )
+
+    assert (live.actuator, live.rollout_seconds) == ("live", 0.0)
+    assert rolled.actuator == "rollout"
+    # One pod: 30 minutes to start, 15 s to leave, 120 s to drain, 25 s to end.
+    assert rolled.rollout_seconds == 1800 + 15 + 120 + 25

@@ -121,11 +121,22 @@ def vllm_hub() -> SpeculativeDeployment:
     )
 
 
+def sglang_drafter() -> SpeculativeDeployment:
+    return a_resource(
+        a_pool("interactive", template={"resources": {"limits": {"nvidia.com/gpu": 1}}}),
+        model={"uri": "pvc://weights/llama"},
+        engine={"type": "sglang"},
+        speculation={"method": "eagle3", "proposer": {"uri": "pvc://heads/eagle3"}},
+        tuning={"schedule": [{"maxRequests": 8, "depth": 4}, {"depth": 0}]},
+    )
+
+
 RESOURCES = {
     "builtin-drafter": builtin_drafter(),
     "builtin-full": builtin_full(),
     "builtin-small": a_resource(),
     "simulated": simulated_full(),
+    "sglang-drafter": sglang_drafter(),
     "vllm-drafter": vllm_drafter(),
     "vllm-hub": vllm_hub(),
 }

@@ -9,7 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.unit.planning.builders import NOON, a_configuration, after, an_empty_cluster
 
+from specfleet.api.engine_versions import methods
 from specfleet.api.resource import SpeculativeDeployment
+from specfleet.api.speculation_spec import MODEL_METHODS
 from specfleet.planning.plan import Plan, plan, wanted_keys
 from specfleet.planning.status import status
 
@@ -42,17 +44,22 @@ engines = st.sampled_from(
         ({"type": "builtin"}, {"uri": "pvc://weights/model"}),
         ({"type": "builtin", "image": "example.test/own:1"}, {"uri": "file:///model"}),
         ({"type": "simulated"}, {}),
+        ({"type": "vllm", "version": "0.32.0", "maxNumSeqs": 6}, {"uri": "pvc://weights/model"}),
+        ({"type": "sglang", "tensorParallelSize": 2}, {"uri": "file:///model"}),
     ]
 )
 
-without_weights = st.sampled_from([{"method": "ngram"}, {"method": "none"}])
-speculations = without_weights | st.sampled_from(
-    [
+
+def speculations(engine: str) -> st.SearchStrategy[dict[str, Any]]:
+    known = methods(engine)
+    without_weights = [{"method": method} for method in known if method not in MODEL_METHODS]
+    with_weights = [
         {"method": method, "proposer": {"uri": uri}}
-        for method in ("draftModel", "eagle", "eagle3", "medusa")
+        for method in known
+        if method in MODEL_METHODS
         for uri in ("pvc://weights/proposer", "pvc://heads", "file:///proposer")
     ]
-)
+    return st.sampled_from([*without_weights, *with_weights])
 
 
 @st.composite
@@ -64,7 +71,7 @@ def resources(draw: st.DrawFn) -> SpeculativeDeployment:
             "spec": {
                 "model": model,
                 "engine": engine,
-                "speculation": draw(speculations if engine["type"] == "builtin" else without_weights),
+                "speculation": draw(speculations(engine["type"])),
                 "pools": draw(pools),
             },
         }
