@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from specfleet.api.kinds import SPECULATIVE_DEPLOYMENT, Object
-from specfleet.api.schedule import to_rows
+from specfleet.api.schedule import Document, Table, flat, to_rows
 from specfleet.controller.fleet import PoolView
 from specfleet.engines.engine import Actuator
 from specfleet.tuning.decide import Outcome
@@ -93,7 +93,7 @@ def _pool(report: PoolReport) -> Object:
     if document is not None:
         body["schedule"] = {
             "version": document.version,
-            "table": to_rows(probe.back_to if probe else document.table),
+            "table": to_rows(probe.back_to if probe else _in_force(report, document)),
             "pushedAt": _time(document.issued_at.timestamp()),
             "appliedReplicas": report.applied,
         }
@@ -110,6 +110,13 @@ def _pool(report: PoolReport) -> Object:
     if fault is not None:
         body["fault"] = {"reason": fault.reason, "message": fault.message}
     return body
+
+
+def _in_force(report: PoolReport, document: Document) -> Table:
+    """An engine of one depth reads no schedule."""
+    if report.actuator == "fixed":
+        return flat(report.view.resource.spec.speculation.depth.initial)
+    return document.table
 
 
 def _measured(figures: Figures, gain: float | None) -> Object:
