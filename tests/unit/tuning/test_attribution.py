@@ -172,6 +172,15 @@ def test_requests_that_ended_tell_the_tokens_of_a_step_better_than_a_gauge() -> 
     )
 
 
+@pytest.mark.fault("sglang#11572", "sglang#13212", "sglang#23530")
+@pytest.mark.parametrize("length", [0.5, 1.0, 2.2, 4.0, 9.0])
+def test_the_accepted_share_is_of_drafts_only_and_never_above_one(length: float) -> None:
+    told = attributed(from_gauges(3, length), flat(3), False).interval.counts
+
+    assert told.accepted_tokens is not None and told.draft_tokens
+    assert told.accepted_tokens / told.draft_tokens == pytest.approx(min(1.0, max(0.0, (length - 1) / 3)))
+
+
 @pytest.mark.parametrize("depth", [None, 2.5])
 def test_a_depth_that_is_not_known_or_differs_between_ranks_is_no_depth(depth: float | None) -> None:
     assert attributed(from_gauges(depth, 2.0), flat(3), False).interval.counts.steps == {}
