@@ -47,7 +47,7 @@ In mode `Recommend`, `status.pools[].recommendation.appliedBy` says which it wou
 The image is vLLM's own. An init container copies specfleet's plug-in beside it; it is a scheduler class that
 follows the schedule file, with its metrics on port 9404. vLLM starts with a schedule that names every depth
 from 0 to `depth.max`, so that buffers and graphs exist; `maxNumSeqs` must be at least `depth.max` + 1 for it.
-The pod is started when 8 tokens came through the proposer, runs as user 65532 on a read-only root with its
+The pod is started when 4 tokens came through the proposer, runs as user 65532 on a read-only root with its
 caches in `/tmp`, and has 1 GiB of shared memory and 1 GiB more for each GPU. On SIGTERM, 15 s after it has
 left its Services, it finishes its streams for 120 s (`--shutdown-timeout`). A key is given as `VLLM_API_KEY`
 in `engine.env`, from a Secret: the start-up probe needs it too. On a CPU `kvCacheMib` sets the cache as well.

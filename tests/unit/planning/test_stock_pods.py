@@ -150,7 +150,7 @@ def test_sglangs_health_has_more_time_than_it_takes_for_itself() -> None:
 class _Vllm(BaseHTTPRequestHandler):
     """As much of vLLM's API as the warm-up uses."""
 
-    tokens: ClassVar[int] = 8
+    tokens: ClassVar[int] = 4
     status: ClassVar[int] = 200
     seen: ClassVar[list[tuple[str, str | None, dict[str, Any]]]] = []
 
@@ -195,7 +195,7 @@ def test_a_pod_is_started_when_tokens_were_generated_through_its_proposer(server
     assert path == "/v1/completions"
     assert key is None
     # More than one step, whatever it accepts: the first forward pass of a wrong head ends the engine.
-    assert (body["max_tokens"], body["ignore_eos"]) == (8, True)
+    assert (body["max_tokens"], body["ignore_eos"]) == (4, True)
 
 
 def test_the_warm_up_has_the_key_that_the_engine_asks_for(server: Any) -> None:
@@ -203,7 +203,7 @@ def test_the_warm_up_has_the_key_that_the_engine_asks_for(server: Any) -> None:
     assert server.seen[0][1] == "Bearer open sesame"
 
 
-@pytest.mark.parametrize(("status", "tokens"), [(500, 8), (503, 8), (200, 0)])
+@pytest.mark.parametrize(("status", "tokens"), [(500, 4), (503, 4), (200, 0)])
 def test_an_engine_that_does_not_answer_with_tokens_is_not_started(
     server: Any, status: int, tokens: int
 ) -> None:
