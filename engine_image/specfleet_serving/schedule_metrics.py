@@ -46,6 +46,12 @@ class ScheduleMetrics:
             self._version.remove(self._fence)
         self._fence = fence
 
+    def forget_schedule(self) -> None:
+        """Report no schedule: none is followed any more."""
+        if self._fence is not None:
+            self._version.remove(self._fence)
+            self._fence = None
+
     def count_refused(self, reason: Reason) -> None:
         """Count a schedule file that was not followed."""
         self._rejected[reason].inc()

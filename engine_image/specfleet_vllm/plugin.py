@@ -124,6 +124,8 @@ class Plugin:
         self.metrics.report_live(reason)
         if self._follower is not None:
             self._follower.stop()
+            # The last depth stays, which is not the table that was pushed.
+            self.metrics.schedule.forget_schedule()
 
     def close(self) -> None:
         """End the threads."""

@@ -173,6 +173,7 @@ def test_an_error_of_the_plugin_reaches_nobody_and_switches_it_off(
 
     assert step.num_spec_tokens_to_schedule == 2
     assert live() == {"specfleet_schedule_live{reason=plugin_failed}": 0}
+    assert not [name for name in page() if name.startswith("specfleet_schedule_version")]
     write(file, [{"depth": 4}], version=2)
     time.sleep(0.7)  # longer than the reader waits between two looks
     assert advance(scheduler).num_spec_tokens_to_schedule == 2
