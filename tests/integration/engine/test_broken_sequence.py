@@ -8,7 +8,8 @@ from safetensors.torch import load_file, save_file
 from tests.integration.engine.checkpoints import save_random
 from tests.integration.engine.driving import a_core, greedy
 
-from specfleet_engine.core import EngineCore
+from specfleet_engine.core import PROMPT_TOKENS_PER_STEP, EngineCore
+from specfleet_engine.sequence import Sequence
 from specfleet_serving.core import Request
 
 POISON = 50
@@ -56,3 +57,15 @@ def test_a_sequence_without_numbers_fails_alone_and_its_blocks_are_fit_for_other
     assert together == alone | {request.id: None for request in bad}
     assert all(text == alone["good"] for text in afterwards.values())
     assert core.load().kv_usage == 0
+
+
+def test_the_first_chunks_of_a_prompt_that_fails_at_its_end_are_not_published(poisoned: Path) -> None:
+    core = a_core(poisoned)
+    # The chunk without numbers is read in a step of its own, before anything of the prompt is judged.
+    prompt = (*PROMPT, POISON, *PROMPT * 60)
+    assert len(prompt) > PROMPT_TOKENS_PER_STEP["cpu"]
+
+    failed = texts_of(core, [greedy("bad", prompt, 30)])
+
+    assert failed == {"bad": None}
+    assert not core._scheduler.pool.cached(Sequence(greedy("again", prompt, 30), 512).keys(1))
