@@ -106,6 +106,21 @@ def test_a_block_whose_last_token_has_no_kv_yet_is_not_published(llama: Path, de
     assert published(core) == set(keys_of((*PROMPTS[0], *run.texts["r"]))[:4])
 
 
+def test_drafts_that_are_accepted_at_the_end_fill_the_last_block(llama: Path) -> None:
+    def right(sequence: Sequence, depth: int) -> list[int]:
+        begin = len(sequence) - len(PROMPTS[0])
+        return expected(llama, PROMPTS[0])[begin : begin + depth]
+
+    core = a_core(llama, proposer=Scripted(right))
+
+    # 76 tokens and one from the prompt, then a step of four drafts and one more: 81 of 82 have KV.
+    run = drive(core, [greedy("r", PROMPTS[0], 6)], 5)
+
+    assert run.accepted == 4
+    assert published(core) == set(keys_of((*PROMPTS[0], *run.texts["r"])))
+    assert len(published(core)) == 5
+
+
 def test_a_preempted_request_finds_what_it_had_read(llama: Path) -> None:
     # 1 MiB holds 16 blocks of this model: 256 tokens.
     core = a_core(llama, max_model_len=256, kv_cache_mib=1)
