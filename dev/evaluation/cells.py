@@ -44,8 +44,8 @@ def run_all(
     ``progress`` is called after each cell that was run, with the number of cells that are left.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    code = digest()
-    paths = {cell: folder / f"{cell.name}--{code}.json" for cell in cells}
+    codes = {policy: digest(policy) for policy in {cell.policy for cell in cells}}
+    paths = {cell: folder / f"{cell.name}--{codes[cell.policy]}.json" for cell in cells}
     missing = [cell for cell, path in paths.items() if not path.exists()]
     for left, result in _running(missing, jobs):
         _write(paths[Cell(*(result[key] for key in ("scenario", "policy", "seed", "hours")))], result)

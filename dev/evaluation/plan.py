@@ -12,8 +12,12 @@ from specfleet.simulator.scenario import Scenario
 
 REPOSITORY = Path(__file__).parents[2]
 # A change of these makes cells on disk stale.
-_SOURCES = ("operator/specfleet/api", "operator/specfleet/telemetry", "operator/specfleet/tuning")
+_TUNER = "operator/specfleet/tuning"
+_SOURCES = ("operator/specfleet/api", "operator/specfleet/telemetry", _TUNER)
 _SOURCES += ("operator/specfleet/simulator", "dev/evaluation")
+# What policies without the tuner use of it: a change of the rest leaves their cells as they are.
+_SHARED = ("bins.py", "decision.py", "evidence.py", "hardware.py", "interval.py", "limits.py", "settings.py")
+_SHARED += ("verdict",)
 _SHOWN_ONLY = ("__main__.py", "figures.py", "report.py", "pictures.py")
 
 OURS, ORACLE, OFF, CANARY_POLICY = "ours", "oracle", "hard-off", "static-2"
@@ -68,12 +72,18 @@ def plan(
     ]
 
 
-def digest() -> str:
-    """Name the code that makes figures, so that no stale cell is reused."""
+def digest(policy: str = OURS, root: Path = REPOSITORY) -> str:
+    """Name the code that makes a policy's figures, so that no stale cell is reused."""
     found = hashlib.sha256()
     for folder in _SOURCES:
-        for path in sorted((REPOSITORY / folder).rglob("*.py")):
-            if path.name not in _SHOWN_ONLY or "evaluation" not in path.parts:
-                found.update(path.relative_to(REPOSITORY).as_posix().encode())
+        for path in sorted((root / folder).rglob("*.py")):
+            if _counts(path.relative_to(root), policy):
+                found.update(path.relative_to(root).as_posix().encode())
                 found.update(path.read_bytes())
     return found.hexdigest()[:12]
+
+
+def _counts(path: Path, policy: str) -> bool:
+    if path.is_relative_to(_TUNER) and policy != OURS:
+        return path.relative_to(_TUNER).parts[0] in _SHARED
+    return path.name not in _SHOWN_ONLY or "evaluation" not in path.parts

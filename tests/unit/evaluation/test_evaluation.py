@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from dev.evaluation.figures import figures
 from dev.evaluation.means import differences, log_ratios, mean_over_scenarios, of_policy, quantile
-from dev.evaluation.plan import plan
+from dev.evaluation.plan import digest, plan
 from dev.evaluation.scenarios import SCENARIOS, TABLE_SCENARIOS
 from dev.evaluation.score import reversals, stays_close, until_close
 from dev.evaluation.seeds import DEVELOPMENT, HELD_OUT, read_seeds
@@ -61,6 +61,29 @@ def test_there_are_twelve_scenarios_in_the_table_and_every_policy_meets_each() -
     assert len(TABLE_SCENARIOS) == 12
     for scenario in TABLE_SCENARIOS:
         assert {cell.policy for cell in cells if cell.scenario == scenario.name} == set(POLICIES)
+
+
+@pytest.mark.parametrize(
+    ("changed", "ours", "others"),
+    [
+        pytest.param("operator/specfleet/tuning/drift.py", True, False, id="the tuner's own"),
+        pytest.param("operator/specfleet/tuning/bins.py", True, True, id="shared by the tables"),
+        pytest.param("operator/specfleet/simulator/steps.py", True, True, id="simulator"),
+        pytest.param("dev/evaluation/report.py", False, False, id="only shows"),
+    ],
+)
+def test_a_change_makes_only_those_cells_again_that_it_can_change(
+    changed: str, ours: bool, others: bool, tmp_path: Path
+) -> None:
+    path = tmp_path / changed
+    path.parent.mkdir(parents=True)
+    path.write_text("A = 1\n")
+    before = {policy: digest(policy, tmp_path) for policy in ("ours", "static-2")}
+
+    path.write_text("A = 2\n")
+
+    after = {policy: digest(policy, tmp_path) for policy in before}
+    assert {policy: after[policy] != before[policy] for policy in before} == {"ours": ours, "static-2": others}
 
 
 def test_a_standard_error_is_that_of_the_seeds_and_not_of_the_scenarios() -> None:
