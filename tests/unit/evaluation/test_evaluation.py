@@ -83,7 +83,8 @@ def test_a_change_makes_only_those_cells_again_that_it_can_change(
     path.write_text("A = 2\n")
 
     after = {policy: digest(policy, tmp_path) for policy in before}
-    assert {policy: after[policy] != before[policy] for policy in before} == {"ours": ours, "static-2": others}
+    changes = {policy: after[policy] != before[policy] for policy in before}
+    assert changes == {"ours": ours, "static-2": others}
 
 
 def test_a_standard_error_is_that_of_the_seeds_and_not_of_the_scenarios() -> None:
