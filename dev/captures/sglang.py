@@ -10,6 +10,7 @@ stand-ins, since they would load torch.
 
 import importlib
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -189,8 +190,11 @@ def _write(name: str, what: str) -> None:
     prometheus = importlib.import_module("prometheus_client")
     registry = prometheus.CollectorRegistry()
     importlib.import_module("prometheus_client.multiprocess").MultiProcessCollector(registry)
-    lines = prometheus.generate_latest(registry).decode().splitlines()
-    kept = [line for line in lines if not line.startswith("# HELP")]
+    page = prometheus.generate_latest(registry).decode()
+    page = re.sub(r'pid="\d+"', 'pid="1"', page)
+    # The order of files is that of the folder; a page that is captured again should be the same.
+    families = sorted(re.split(r"^(?=# HELP )", page, flags=re.MULTILINE))
+    kept = [line for line in "".join(families).splitlines() if not line.startswith("# HELP")]
     title = f"# Written by the metrics collector of sglang {VERSION}, which was not run: {what}."
     FIXTURES.mkdir(parents=True, exist_ok=True)
     (FIXTURES / f"sglang-{VERSION}-{name}.txt").write_text("\n".join([title, *kept, ""]), encoding="utf-8")
