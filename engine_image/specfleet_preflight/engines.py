@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from specfleet_preflight.start import Start
 
-__all__ = ["METHODS", "method_faults", "stretches"]
+__all__ = ["METHODS", "beyond_positions", "method_faults"]
 
 # Methods with weights of their own that could ever be served.
 METHODS = ("draftModel", "eagle", "eagle3", "medusa")
@@ -24,14 +24,19 @@ def method_faults(start: Start) -> Iterator[str]:
         )
 
 
-def stretches(start: Start) -> bool:
-    """Say whether the engine lets a proposer go beyond the positions that its config names.
+def beyond_positions(start: Start) -> tuple[str, str] | None:
+    """Say what happens beyond a proposer's positions, and what to do about it; None: nothing.
 
-    vLLM widens the rotary tables of EAGLE heads to the model's length (vllm-project/vllm#48894), and no other
-    proposer's: requests beyond it stop all drafting of their batch. SGLang ends at start unless its
-    environment allows it.
+    vLLM widens the rotary tables of EAGLE heads (vllm-project/vllm#48894), but keeps the shorter length for
+    drafting: while one sequence of a batch is longer, its runner gives all of them zeros to verify.
+    SGLang ends at start unless its environment allows it.
     """
-    return start.stretched or (start.engine == "vllm" and start.method in ("eagle", "eagle3"))
+    if start.engine == "vllm":
+        copy = f"a copy of it whose config.json says max_position_embeddings {start.max_model_len}"
+        return "one longer request makes all drafts of its batch worthless", f"serve {copy}"
+    if start.stretched:
+        return None
+    return "SGLang does not start so", "set SGLANG_ALLOW_OVERWRITE_LONGER_CONTEXT_LEN to 1 in engine.env"
 
 
 def _release(version: str) -> tuple[int, ...]:

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from specfleet_preflight.checkpoint import Checkpoint
-from specfleet_preflight.engines import stretches
+from specfleet_preflight.engines import beyond_positions
 from specfleet_preflight.start import Start
 from specfleet_preflight.target import Target, positions
 
@@ -36,15 +36,11 @@ def verifier_faults(folder: Checkpoint, target: Target) -> Iterator[str]:
 
 def position_faults(folder: Checkpoint, start: Start) -> Iterator[str]:
     """Compare how far the proposer reaches with the longest sequence."""
-    longest = positions(folder.text.config)
-    if longest is None or longest >= start.max_model_len or stretches(start):
+    longest, beyond = positions(folder.text.config), beyond_positions(start)
+    if longest is None or longest >= start.max_model_len or beyond is None:
         return
-    reason = (
-        "longer requests stop all drafting of their batch"
-        if start.engine == "vllm"
-        else "SGLang does not start so"
-    )
+    reason, cure = beyond
     yield (
         f"it reaches {longest} positions and engine.maxModelLen is {start.max_model_len}; {reason}: lower "
-        f"engine.maxModelLen to {longest}, or name a proposer that reaches further"
+        f"engine.maxModelLen to {longest}, or {cure}"
     )

@@ -70,9 +70,10 @@ def save_llama_8b(folder: Path) -> Path:
 
 
 def save_eagle3_of_llama_8b(folder: Path) -> Path:
-    """The shapes of yuhuili/EAGLE3-LLaMA3.1-Instruct-8B without its maps: the whole vocabulary is drafted."""
+    """The shapes of yuhuili/EAGLE3-LLaMA3.1-Instruct-8B, but for its maps: the whole vocabulary is "
+    "drafted."""
     folder.mkdir()
-    config = {**LLAMA_8B, "num_hidden_layers": 1, "max_position_embeddings": 2048}
+    config = {**LLAMA_8B, "num_hidden_layers": 1}
     (folder / "config.json").write_text(json.dumps(config))
     layer = {
         name.replace("model.layers.0.", "midlayer."): shape

@@ -75,7 +75,7 @@ def test_a_download_that_fails_is_degraded_with_what_to_change(
 @pytest.mark.parametrize("hidden", [128, 64], ids=["fits", "does-not-fit"])
 def test_the_verdict_over_a_pair_becomes_proposer_compatible(tmp_path: Path, hidden: int) -> None:
     model, head = save_random(tmp_path / "model"), save_random_eagle(tmp_path / "head")
-    edit_config(head, hidden_size=hidden)
+    edit_config(head, hidden_size=hidden, max_position_embeddings=512)
     said = tmp_path / "termination-log"
     said.touch()
     given = ["--model", str(model), "--proposer", str(head), "--method", "eagle", "--engine", "vllm"]

@@ -7,7 +7,7 @@ import torch
 from safetensors.torch import load_file
 from tests.integration.download.hub_server import COMMIT, Hub, serving
 from tests.integration.engine.checkpoints import save_random
-from tests.integration.engine.proposer_checkpoints import save_random_eagle3
+from tests.integration.engine.proposer_checkpoints import edit_config, save_random_eagle3
 
 from specfleet_download import __main__ as download
 from specfleet_preflight.pair import check
@@ -29,6 +29,7 @@ def fetched(source: Path, into: Path, *flags: str) -> Path:
 def test_a_model_and_a_pickled_head_from_a_hub_are_fetched_whole_and_pass_the_check(tmp_path: Path) -> None:
     model = save_random(tmp_path / "model")
     head = save_random_eagle3(tmp_path / "head")
+    edit_config(head, max_position_embeddings=512)
     torch.save(load_file(head / "model.safetensors"), head / "pytorch_model.bin")
     (head / "model.safetensors").unlink()
 

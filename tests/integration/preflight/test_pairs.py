@@ -49,11 +49,24 @@ def medusa_for_vllm(folder: Path) -> Path:
     return folder
 
 
+def reaching(save: Callable[[Path], Path], positions: int = 512) -> Callable[[Path], Path]:
+    """Save a head that reaches as far as the engine is asked to."""
+
+    def saved(folder: Path) -> Path:
+        save(folder)
+        config = json.loads((folder / "config.json").read_text())
+        config.get("transformer_layer_config", config)["max_position_embeddings"] = positions
+        (folder / "config.json").write_text(json.dumps(config))
+        return folder
+
+    return saved
+
+
 SAVERS: dict[str, tuple[str, Callable[[Path], Path]]] = {
     "draft": ("draftModel", a_draft_model),
-    "eagle": ("eagle", save_random_eagle),
-    "eagle3": ("eagle3", save_random_eagle3),
-    "speculators": ("eagle3", save_random_eagle3_speculators),
+    "eagle": ("eagle", reaching(save_random_eagle)),
+    "eagle3": ("eagle3", reaching(save_random_eagle3)),
+    "speculators": ("eagle3", reaching(save_random_eagle3_speculators)),
     "medusa": ("medusa", medusa_for_vllm),
 }
 
@@ -119,10 +132,17 @@ NOTHING: Damage = lambda folder: None  # noqa: E731  stands in a table of lambda
         ),
         pytest.param(
             "eagle",
-            NOTHING,
+            lambda f: edit_config(f, max_position_embeddings=64),
             {"engine": "sglang", "version": "0.5.23"},
-            "reaches 64 positions.*SGLang does not start so: lower engine.maxModelLen to 64",
+            "reaches 64 positions.*SGLang does not start so: lower engine.maxModelLen to 64, or set SGLANG_",
             id="sglang-and-positions",
+        ),
+        pytest.param(
+            "eagle3",
+            lambda f: edit_config(f, max_position_embeddings=64),
+            {},
+            "one longer request makes all drafts .*or serve a copy of it .* max_position_embeddings 512",
+            id="vllm-and-positions-of-a-head",
         ),
         pytest.param(
             "draft",
@@ -340,8 +360,8 @@ def test_a_head_without_an_embedding_over_a_rotated_model_is_noted(tmp_path: Pat
     rotated = {"quant_method": "compressed-tensors", "transform_config": {"config_groups": {}}}
     edit_config(model, quantization_config=rotated)
 
-    bare = check(model, save_random_eagle3(tmp_path / "bare"), a_start("eagle3"))
-    complete = check(model, save_random_eagle3_speculators(tmp_path / "own"), a_start("eagle3"))
+    bare = check(model, SAVERS["eagle3"][1](tmp_path / "bare"), a_start("eagle3"))
+    complete = check(model, SAVERS["speculators"][1](tmp_path / "own"), a_start("eagle3"))
 
     assert bare.fits and complete.fits
     assert "borrows the model's embedding, which quantisation may have rotated" in str(bare)
@@ -400,7 +420,7 @@ def test_medusa_heads_in_vllms_form_are_let_through(llama: Path, tmp_path: Path)
 
 @pytest.mark.fault("llama.cpp#3812")
 def test_a_head_whose_table_ends_in_more_unused_rows_is_let_through(llama: Path, tmp_path: Path) -> None:
-    head = save_random_eagle(tmp_path / "head")
+    head = SAVERS["eagle"][1](tmp_path / "head")
     edit_config(head, vocab_size=448)
     edit_tensors(head, embed_tokens__weight=torch.zeros(448, HIDDEN))
 
@@ -419,7 +439,7 @@ def test_sglang_goes_beyond_the_positions_where_its_environment_allows_it(
 def test_a_pickle_file_is_read_without_torch_and_without_running_it(
     llama: Path, tmp_path: Path, name: str
 ) -> None:
-    head = save_random_eagle3(tmp_path / "head")
+    head = SAVERS["eagle3"][1](tmp_path / "head")
     tensors = load_file(head / "model.safetensors")
     (head / "model.safetensors").unlink()
     torch.save({key: torch.nn.Parameter(tensor, requires_grad=False) if key == "fc.weight" else tensor
@@ -539,7 +559,7 @@ def command(llama: Path, head: Path, said: Path, *flags: str) -> int:
 
 
 def test_the_verdict_is_the_termination_message_and_the_exit_status(llama: Path, tmp_path: Path) -> None:
-    head, said = save_random_eagle(tmp_path / "head"), tmp_path / "termination-log"
+    head, said = SAVERS["eagle"][1](tmp_path / "head"), tmp_path / "termination-log"
 
     assert command(llama, head, said) == 0
     assert said.read_text().startswith("specfleet_preflight: fits: weights ")
@@ -551,7 +571,7 @@ def test_the_verdict_is_the_termination_message_and_the_exit_status(llama: Path,
 
 
 def test_a_message_stays_within_what_kubernetes_keeps(llama: Path, tmp_path: Path) -> None:
-    head, said = save_random_eagle(tmp_path / "head"), tmp_path / "termination-log"
+    head, said = SAVERS["eagle"][1](tmp_path / "head"), tmp_path / "termination-log"
     edit_tensors(head, **{"x" * 3000 + str(number): torch.ones(1) for number in range(3)})
 
     assert command(llama, head, said) == 1
