@@ -35,8 +35,9 @@ def test_a_dear_depth_counts_as_dear() -> None:
     assert gain == pytest.approx(1.01 / 1.27, rel=0.05)
 
 
-def test_a_gain_counts_less_its_own_uncertainty() -> None:
-    assert Gain(0.05, 0.02).cautious == pytest.approx(0.03)
+def test_a_gain_counts_with_its_20_percent_quantile() -> None:
+    # 80 % of a normal distribution lie above .8416 standard deviations below its mean.
+    assert Gain(0.05, 0.02).cautious == pytest.approx(0.05 - 0.8416 * 0.02, abs=1e-4)
     assert Gain(0.02, 0.05).cautious < 0.0
 
 
