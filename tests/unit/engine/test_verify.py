@@ -61,6 +61,14 @@ def test_logits_that_are_no_numbers_fail_their_sequence_and_no_other(sampling: S
     assert unharmed == Verdict((3,), 0)
 
 
+def test_logits_after_a_draft_that_was_rejected_fail_nobody() -> None:
+    logits = logits_for(1, 2, 3)
+    # A draft whose own state is no number, as that of a token with a broken embedding.
+    logits[1:] = torch.nan
+
+    assert verify(logits, (rows_with([5, 5]),)) == [Verdict((1,), 0)]
+
+
 @pytest.mark.parametrize(
     ("sampling", "allowed"),
     [

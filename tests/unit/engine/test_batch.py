@@ -1,0 +1,28 @@
+"""How the rows of a step are laid out."""
+
+import numpy as np
+import torch
+
+from specfleet_engine.batch import Rows, build_batch
+from specfleet_engine.cache import BLOCK_SIZE, KVCache
+from specfleet_engine.sequence import Sequence
+from specfleet_serving.core import Request, Sampling
+
+
+def a_row(blocks: list[int]) -> Rows:
+    """The last token of a sequence that fills its blocks."""
+    length = len(blocks) * BLOCK_SIZE
+    sequence = Sequence(Request("r", (1,) * length, Sampling(max_tokens=9)), 10 * BLOCK_SIZE)
+    sequence.blocks = blocks
+    return Rows(sequence, length - 1, np.array([1]))
+
+
+def test_a_short_sequence_beside_a_long_one_reads_no_block_of_another() -> None:
+    kv = KVCache(1, 9, 1, 4, torch.float32, torch.device("cpu"))
+
+    batch = build_batch([a_row([4]), a_row([0, 7, 2])], kv)
+
+    (group,) = batch.groups
+    # What fills the line up is hidden by the mask, which does not hide a NaN.
+    assert group.table.tolist() == [[4, 4, 4], [0, 7, 2]]
+    assert torch.isneginf(group.mask[0, 0, 0, BLOCK_SIZE:]).all()
