@@ -11,6 +11,8 @@ from transformers import AutoModelForCausalLM
 
 from specfleet_engine.batch import Rows, build_batch
 from specfleet_engine.forward import TargetModel
+from specfleet_engine.kernels import replace
+from specfleet_engine.kernels.capability import cpu_flags
 from specfleet_engine.load import load_model
 from specfleet_engine.sequence import Sequence
 
@@ -70,7 +72,12 @@ def test_any_mix_of_rows_gives_the_logits_of_transformers(tmp_path: Path, kind: 
 
 
 @pytest.mark.fault("vllm#18783")
-def test_what_a_failed_request_left_in_a_block_reaches_nobody(llama: Path) -> None:
+@pytest.mark.parametrize("flags", [cpu_flags(), frozenset()], ids=["this-processor", "torch"])
+def test_what_a_failed_request_left_in_a_block_reaches_nobody(
+    llama: Path, flags: frozenset[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # The compiled layer reads a sequence's own tokens only; torch reads whole blocks and masks.
+    monkeypatch.setattr(replace, "cpu_flags", lambda: flags)
     model = load_model(llama, torch.float32)
     kv = model.new_cache(4)
     kv.keys.fill_(torch.nan)
