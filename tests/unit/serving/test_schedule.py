@@ -144,6 +144,24 @@ def test_a_load_that_dances_over_a_border_does_not_flip_the_depth() -> None:
     assert depths == [2, 0, 0, 0, 0, 0, 0, 0]
 
 
+def test_inside_the_band_the_row_in_use_gives_way_after_sixteen_steps_on_end() -> None:
+    chooser = DepthChooser(TABLE)
+    chooser.choose(48)
+
+    depths = [chooser.choose(49) for _ in range(17)]
+
+    assert depths == [2] * 16 + [0]
+
+
+def test_steps_that_are_not_on_end_do_not_add_up() -> None:
+    chooser = DepthChooser(TABLE)
+    chooser.choose(48)
+
+    depths = {chooser.choose(decoding) for decoding in [*[49] * 15, 48] * 5}
+
+    assert depths == {2}
+
+
 def test_a_load_beyond_the_band_gets_its_row_at_once() -> None:
     chooser = DepthChooser(TABLE)
     chooser.choose(60)
