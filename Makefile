@@ -39,7 +39,7 @@ images: cluster  ## build the images (all, or IMAGES="operator simulated") and l
 # The engine's image holds torch: the simulated engine's demo does without it.
 DEMO_IMAGES = operator prometheus $(if $(filter simulated,$(ENGINE)),simulated,engine)
 
-demo:  ## watch one deployment tune itself under a changing load (22 min; ENGINE=simulated: 15 min, no model)
+demo:  ## watch one deployment tune itself under a changing load (25 min; ENGINE=simulated: 15 min, no model)
 	@$(MAKE) --no-print-directory images IMAGES="$(DEMO_IMAGES)"
 	@KUBECONFIG=$$($(CLUSTER) kubeconfig) PATH=$$($(CLUSTER) bin):$$PATH $(VENV)/bin/python -m dev.demo --engine $(ENGINE)
 
