@@ -15,11 +15,11 @@ BUDGET_SHARE = 0.005  # of an hour's output
 
 
 def affordable(memory: Memory, estimates: Estimates, depth: int, current: int, seconds: float) -> bool:
-    """Say whether another probe of a known depth fits into this hour's budget."""
+    """Say whether another probe of a known depth fits into this hour's budget: one expected to pay does."""
     if memory.batch is None:
         return False
     price = seconds * _loss(estimates, memory.batch, depth, current)
-    return sum(one.seconds for one in memory.spent) + price <= BUDGET_SHARE * HOUR
+    return price == 0.0 or sum(one.seconds for one in memory.spent) + price <= BUDGET_SHARE * HOUR
 
 
 def cost(probe: ProbeRun, estimates: Estimates, current: int, now: float) -> Spent:
