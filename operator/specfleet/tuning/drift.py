@@ -30,8 +30,9 @@ STEP_SD = 0.15  # of single steps: a window of n steps has that over the root of
 NEIGHBOURHOOD = 0.35  # width in ln(batch) inside which windows speak for each other
 WIDTH_SCALE = 0.7  # in ln(N / B): what the model misses with 3 drafts it misses partly with 2 and 5
 
-_STEPS = 6
+_MOST_STEPS = 30
 _STEP_LIMIT = 0.3
+_CONVERGED = 0.003  # of every logarithm in one step
 _PAIR_SECONDS = 90.0
 _PAIR_BATCH = 0.1
 _PRIOR_PAIRS = 4.0
@@ -88,14 +89,17 @@ class Regression:
         covariance = self._level(self._level_at[:, None]) + near * own
         self._inverse = np.linalg.inv(covariance + np.diag(noise))
         logs = self._prior_logs
-        for _ in range(_STEPS):
+        for _ in range(_MOST_STEPS):
             predicted, slopes = log_seconds_of(self._windows, np.exp(logs))
             weighted = slopes.T @ self._inverse
             normal = weighted @ slopes + self._prior_precision
             gradient = weighted @ (self._observed - predicted) - self._prior_precision @ (
                 logs - self._prior_logs
             )
-            logs = logs + np.clip(np.linalg.solve(normal, gradient), -_STEP_LIMIT, _STEP_LIMIT)
+            step = np.clip(np.linalg.solve(normal, gradient), -_STEP_LIMIT, _STEP_LIMIT)
+            logs = logs + step
+            if np.abs(step).max() < _CONVERGED:
+                break
         predicted, slopes = log_seconds_of(self._windows, np.exp(logs))
         self._numbers = np.exp(logs).tolist()
         self._weighted = slopes.T @ self._inverse
