@@ -34,3 +34,10 @@ def test_a_probe_has_to_fit_into_half_a_percent_of_an_hour(spent: float, expecte
     memory = Memory(batch=1.0, spent=(Spent(0.0, spent),))
 
     assert affordable(memory, ESTIMATES, 2, 0, 25.0) is expected
+
+
+def test_a_probe_that_is_expected_to_pay_needs_no_budget() -> None:
+    memory = Memory(batch=1.0, spent=(Spent(0.0, 18.0),))
+
+    assert affordable(memory, ESTIMATES, 0, 2, 25.0)
+    assert not affordable(memory, ESTIMATES, 2, 0, 25.0)
