@@ -243,7 +243,8 @@ def bound_users(kube: Kube, release: Release) -> Iterator[str]:
         ("list", "secrets"),
         ("create", "pods"),
         ("delete", "pods"),
-        ("list", "nodes"),
+        ("get", "nodes"),  # it lists them, for what image volumes need, and does no more with them
+        ("patch", "nodes"),
         ("create", RESOURCE),
         ("delete", RESOURCE),
         ("create", "rolebindings.rbac.authorization.k8s.io"),
