@@ -78,8 +78,9 @@ lint: $(READY)  ## format, style, types, import contracts, generated files
 	@$(VENV)/bin/python dev/engines.py --check
 	@echo "lint: ok"
 
+# One thread for each BLAS call: the tuner's matrices are small, and two workers share the cores.
 test-unit: $(READY)  ## pure tests
-	@$(PYTEST) tests/unit
+	@OPENBLAS_NUM_THREADS=1 $(PYTEST) -n 2 tests/unit
 
 test-integration: $(READY) model  ## fake API server, HTTP servers, the real engine in process
 	@$(PYTEST) tests/integration
