@@ -78,12 +78,14 @@ lint: $(READY)  ## format, style, types, import contracts, generated files
 	@$(VENV)/bin/python dev/engines.py --check
 	@echo "lint: ok"
 
-# One thread for each BLAS call: the tuner's matrices are small, and two workers share the cores.
+# Two workers share the cores, so one thread for each BLAS call: the tuner's matrices are small.
+TWO_WORKERS = OPENBLAS_NUM_THREADS=1 $(PYTEST) -n 2
+
 test-unit: $(READY)  ## pure tests
-	@OPENBLAS_NUM_THREADS=1 $(PYTEST) -n 2 tests/unit
+	@$(TWO_WORKERS) tests/unit
 
 test-integration: $(READY) model  ## fake API server, HTTP servers, the real engine in process
-	@$(PYTEST) tests/integration
+	@$(TWO_WORKERS) --dist loadfile tests/integration
 
 test-evaluation: $(READY)  ## the evaluation on a small scale
 	@$(PYTEST) tests/evaluation
