@@ -61,9 +61,9 @@ PYTEST = $(VENV)/bin/python -m pytest -q --durations=5
 generate: $(READY)  ## renew the files that are generated from code
 	@$(VENV)/bin/python -m specfleet crds --write crds
 	@cp crds/*.yaml charts/specfleet/files/crds/
-	@$(VENV)/bin/python dev/faults.py
-	@$(VENV)/bin/python dev/metric_names.py
-	@$(VENV)/bin/python dev/engines.py
+	@$(VENV)/bin/python -m dev.faults
+	@$(VENV)/bin/python -m dev.metric_names
+	@$(VENV)/bin/python -m dev.engines
 	@echo "generate: crds, the chart's copy, docs/{faults,metrics,engines}.md are written"
 
 lint: $(READY)  ## format, style, types, import contracts, generated files
@@ -73,9 +73,9 @@ lint: $(READY)  ## format, style, types, import contracts, generated files
 	@$(VENV)/bin/mypy
 	@$(VENV)/bin/lint-imports
 	@$(VENV)/bin/python -m specfleet crds --check crds
-	@$(VENV)/bin/python dev/faults.py --check
-	@$(VENV)/bin/python dev/metric_names.py --check
-	@$(VENV)/bin/python dev/engines.py --check
+	@$(VENV)/bin/python -m dev.faults --check
+	@$(VENV)/bin/python -m dev.metric_names --check
+	@$(VENV)/bin/python -m dev.engines --check
 	@echo "lint: ok"
 
 # Two workers share the cores, so one thread for each BLAS call: the tuner's matrices are small.

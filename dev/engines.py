@@ -1,16 +1,17 @@
 """Write docs/engines.md: which engine, version and method there is, and how its depth changes.
 
-    python dev/engines.py [--check]
+    python -m dev.engines [--check]
 
 A test that runs an engine for real says so with ``@pytest.mark.serves("vllm 0.32", "ngram")``. ``--check``
 changes nothing and fails if the page is not what it would be.
 """
 
-import argparse
 import ast
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+
+from dev.pages import asked_to_check, write_or_check
 
 from specfleet.api.engine_versions import DIALECTS, OWN_ENGINES, TESTED_VERSIONS, methods
 from specfleet.api.resource import Spec
@@ -24,7 +25,7 @@ MARKER = "pytest.mark.serves"
 
 HEADER = """# Engines
 
-Written by `python dev/engines.py` from the adapters in `operator/specfleet/engines/`; do not edit.
+Written by `python -m dev.engines` from the adapters in `operator/specfleet/engines/`; do not edit.
 
 `engine.type` names the engine, `engine.version` its version where it is not ours: arguments and metric names
 follow it, and so does the default image (`{version}` in the chart's `engineImages`). An image of one's own
@@ -68,21 +69,13 @@ in the released source of 0.5.23, metrics in what its collector writes ([metrics
 
 def main() -> int:
     """Write or check the page; gives the exit status."""
-    parser = argparse.ArgumentParser(description="Write docs/engines.md from the adapters.")
-    parser.add_argument("--check", action="store_true", help="only say whether the page is up to date")
-    check = parser.parse_args().check
+    check = asked_to_check("Write docs/engines.md from the adapters.")
     runs = set(real_runs(REPOSITORY / "tests"))
     if unknown := runs - {(served, method) for served, method, _ in combinations()}:
         print(f"engines: a test serves {sorted(unknown)[0]}, which no adapter has", file=sys.stderr)
         return 1
     page = HEADER + "".join(_row(served, method, spec, runs) for served, method, spec in combinations())
-    if not check:
-        PAGE.write_text(page, encoding="utf-8")
-        return 0
-    if not PAGE.exists() or PAGE.read_text(encoding="utf-8") != page:
-        print("engines: docs/engines.md is not up to date; run python dev/engines.py", file=sys.stderr)
-        return 1
-    return 0
+    return write_or_check(PAGE, page, "python -m dev.engines", check=check)
 
 
 def combinations() -> Iterator[tuple[str, str, Spec]]:

@@ -1,13 +1,12 @@
 """Write docs/faults.md: each public fault of dev/faults.toml, and the tests that guard against it.
 
-    python dev/faults.py [--check]
+    python -m dev.faults [--check]
 
 A test says so with ``@pytest.mark.fault("vllm#7627")``, which names one or more references of a row.
 ``--check`` changes nothing and fails if the page is not what it would be, or if a marker names what no row
 has.
 """
 
-import argparse
 import ast
 import sys
 import tomllib
@@ -15,6 +14,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
+
+from dev.pages import asked_to_check, write_or_check
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 SOURCE = REPOSITORY / "dev" / "faults.toml"
@@ -24,7 +25,7 @@ MOST_REFUSALS = 5
 
 HEADER = """# Faults of other engines, and the tests that guard against them
 
-Written by `python dev/faults.py` from `dev/faults.toml` and from the `fault` markers in tests; do not edit.
+Written by `python -m dev.faults` from `dev/faults.toml` and from the `fault` markers in tests; do not edit.
 Short names: vllm = vllm-project/vllm, sglang = sgl-project/sglang, TRT-LLM = NVIDIA/TensorRT-LLM, llama.cpp =
 ggml-org/llama.cpp, transformers = huggingface/transformers, mlx-lm, mlx-swift-lm = ml-explore.
 """
@@ -43,22 +44,14 @@ class Fault:
 
 def main() -> int:
     """Write or check the page; gives the exit status."""
-    parser = argparse.ArgumentParser(description="Write docs/faults.md from the fault markers in tests.")
-    parser.add_argument("--check", action="store_true", help="only say whether the page is up to date")
-    check = parser.parse_args().check
+    check = asked_to_check("Write docs/faults.md from the fault markers in tests.")
     faults = [Fault(**row) for row in tomllib.loads(SOURCE.read_text(encoding="utf-8"))["fault"]]
     tests = marked_tests(REPOSITORY / "tests")
     if problem := problem_in(faults, tests):
         print(f"faults: {problem}", file=sys.stderr)
         return 1
     page = render(faults, tests)
-    if not check:
-        PAGE.write_text(page, encoding="utf-8")
-        return 0
-    if not PAGE.exists() or PAGE.read_text(encoding="utf-8") != page:
-        print("faults: docs/faults.md is not up to date; run python dev/faults.py", file=sys.stderr)
-        return 1
-    return 0
+    return write_or_check(PAGE, page, "python -m dev.faults", check=check)
 
 
 def marked_tests(folder: Path) -> Mapping[str, Sequence[str]]:

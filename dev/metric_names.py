@@ -1,14 +1,15 @@
 """Write docs/metrics.md: what the operator reads of each engine, from the engines' dictionaries.
 
-    python dev/metric_names.py [--check]
+    python -m dev.metric_names [--check]
 
 ``--check`` changes nothing and fails if the page is not what it would be.
 """
 
-import argparse
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+
+from dev.pages import asked_to_check, write_or_check
 
 from specfleet.engines.metrics import Metric
 from specfleet.engines.metrics_sglang import SGLANG_METRICS
@@ -34,7 +35,7 @@ TABLES = (
 )
 HEADER = """# What is read of engines
 
-Written by `python dev/metric_names.py` from the dictionaries in `operator/specfleet/engines/`; do not
+Written by `python -m dev.metric_names` from the dictionaries in `operator/specfleet/engines/`; do not
 edit.
 
 One query for each family of engines reads the whole fleet; an answer of more than 20,000 series is split
@@ -64,16 +65,9 @@ by namespace. A pod that does not show a metric it must show makes `MetricsAvail
 
 def main() -> int:
     """Write or check the page; gives the exit status."""
-    parser = argparse.ArgumentParser(description="Write docs/metrics.md from the dictionaries of engines.")
-    parser.add_argument("--check", action="store_true", help="only say whether the page is up to date")
+    check = asked_to_check("Write docs/metrics.md from the dictionaries of engines.")
     page = "\n".join(_lines())
-    if not parser.parse_args().check:
-        PAGE.write_text(page, encoding="utf-8")
-        return 0
-    if not PAGE.exists() or PAGE.read_text(encoding="utf-8") != page:
-        print("metrics: docs/metrics.md is not up to date; run python dev/metric_names.py", file=sys.stderr)
-        return 1
-    return 0
+    return write_or_check(PAGE, page, "python -m dev.metric_names", check=check)
 
 
 def _lines() -> Iterator[str]:

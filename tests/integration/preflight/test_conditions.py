@@ -8,6 +8,7 @@ import pytest
 from tests.integration.download.hub_server import COMMIT, OLDER, Hub, serving
 from tests.integration.engine.checkpoints import save_random
 from tests.integration.engine.proposer_checkpoints import edit_config, save_random_eagle
+from tests.integration.preflight.command import arguments
 from tests.unit.planning.builders import (
     NOON,
     a_configuration,
@@ -78,19 +79,7 @@ def test_the_verdict_over_a_pair_becomes_proposer_compatible(tmp_path: Path, hid
     edit_config(head, hidden_size=hidden, max_position_embeddings=512)
     said = tmp_path / "termination-log"
     said.touch()
-    given = ["--model", str(model), "--proposer", str(head), "--method", "eagle", "--engine", "vllm"]
-    sizes = [
-        "--engine-version",
-        "0.32.0",
-        "--max-model-len",
-        "512",
-        "--max-num-seqs",
-        "8",
-        "--max-depth",
-        "3",
-    ]
-
-    found = conditions("preflight", preflight.main([*given, *sizes], said), said.read_text())
+    found = conditions("preflight", preflight.main(arguments(model, head), said), said.read_text())
 
     if hidden == 128:
         assert found["ProposerCompatible"]["reason"] == "PreflightPassed"

@@ -26,6 +26,7 @@ from tests.integration.engine.proposer_checkpoints import (
     save_random_eagle3_speculators,
     save_random_medusa,
 )
+from tests.integration.preflight.command import arguments
 from tests.integration.preflight.headers import save_eagle3_of_llama_8b, save_llama_8b
 
 from specfleet_preflight.__main__ import main
@@ -544,18 +545,7 @@ def test_without_a_known_memory_the_plan_is_printed_and_nothing_refused(tmp_path
 
 def command(llama: Path, head: Path, said: Path, *flags: str) -> int:
     said.write_text("")
-    given = ["--model", str(llama), "--proposer", str(head), "--method", "eagle", "--engine", "vllm"]
-    sizes = [
-        "--engine-version",
-        "0.32.0",
-        "--max-model-len",
-        "512",
-        "--max-num-seqs",
-        "8",
-        "--max-depth",
-        "3",
-    ]
-    return main([*given, *sizes, *flags], said)
+    return main([*arguments(llama, head), *flags], said)
 
 
 def test_the_verdict_is_the_termination_message_and_the_exit_status(llama: Path, tmp_path: Path) -> None:
