@@ -12,7 +12,7 @@ from specfleet.planning.conditions import Finding
 from specfleet.planning.names import FINGERPRINT_LABEL, PREFLIGHT
 from specfleet.planning.observed import Live
 from specfleet.planning.planned import PoolPlan
-from specfleet.planning.pod_failures import is_gone, last_words, said_at_the_end
+from specfleet.planning.pod_failures import container_statuses, is_gone, last_words, said_at_the_end
 
 # How `specfleet_engine` and `specfleet_preflight` begin their last line when the proposer is at fault.
 _AT_FAULT = "proposer: "
@@ -52,8 +52,7 @@ def _fingerprint(pod: Live) -> str | None:
 
 
 def _refusal(pod: Live) -> str | None:
-    status = pod.get("status") or {}
-    for container in (*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ())):
+    for container in container_statuses(pod):
         words = last_words(container)
         if words is not None and words.startswith(_AT_FAULT):
             return words.removeprefix(_AT_FAULT)

@@ -65,13 +65,19 @@ def is_gone(pod: Live) -> bool:
     return bool(pod["metadata"].get("deletionTimestamp")) or phase in ("Failed", "Succeeded")
 
 
+def container_statuses(pod: Live) -> tuple[Live, ...]:
+    """Give the status of every container, those that run before the engine first."""
+    status = pod.get("status") or {}
+    return (*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ()))
+
+
 def _causes(pod: Live) -> Iterator[tuple[str, str]]:
     status = pod.get("status") or {}
     for condition in status.get("conditions") or ():
         if condition.get("type") == "PodScheduled" and condition.get("reason") == "Unschedulable":
             yield UNSCHEDULABLE, f"no node can take it: {one_line(condition.get('message'))}"
     # While one of the first kind fails, those of the second wait and have nothing to say.
-    for container in (*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ())):
+    for container in container_statuses(pod):
         if (text := _container_cause(container, pod)) is not None:
             yield _REASONS.get(str(container.get("name")), ENGINE_FAILED), text
 
