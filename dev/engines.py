@@ -36,12 +36,20 @@ How the depth of running pods changes:
 * **live**: the engine reads its schedule file between two steps. A push is in force within seconds, and no
   pod restarts.
 * **rollout**: the engine reads its table when it starts. Another table rolls the pods, one after the other:
-  without GPUs a new one comes first, with GPUs the old one goes first, since it holds the card. The tuner
-  pushes for a gain of more than 5 % only, and never tries a depth out.
+  without GPUs a new one comes first, with GPUs the old one goes first, since it holds the card. Where no node
+  takes a pod more, the old one goes first too, if the new one fits in its place. The tuner pushes for a gain
+  of more than 5 % only, never tries a depth out, and waits until every pod has the table. Meanwhile each pod
+  is measured by the table that it was started with (annotation `specfleet.dev/table`).
 * **fixed**: one depth from start to end, `speculation.depth.initial`. Mode `Recommend` says what it should
   be; `Enforce` and a pinned schedule are refused.
 
 In mode `Recommend`, `status.pools[].recommendation.appliedBy` says which it would be.
+
+A pod may take so long to start (its start-up probe): 15 minutes with vllm and sglang, 5 with builtin, and
+the time to read all that its memory can hold, since only the pod sees how large the weights are: at 100 MiB/s
+from a claim, else at 125 MiB/s. The memory is that of its GPUs, where `nodeSelector` tells what they are
+(`nvidia.com/gpu.memory` or `nvidia.com/gpu.product`), else 80 GiB for each; without GPUs the memory limit.
+Eight H200 give 170 minutes. A pod that hangs is told from one that loads only when that time is up.
 
 ## vLLM
 

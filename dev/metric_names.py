@@ -47,7 +47,7 @@ by namespace. A pod that does not show a metric it must show makes `MetricsAvail
   counters of the plug-in are interpolated between their own scrapes. Where somebody else's monitor
   scrapes a pod too, one of the two is read.
 * **Without counts by depth** (a stock vLLM, SGLang) steps are told from what there is. vLLM: decode
-  events, and drafts shared out to at most two depths above 0 of the table around the load, if drafts
+  events, and drafts shared out to at most two depths above 0 of the pod's table around the load, if drafts
   have their full length; with n-gram or suffix only where the load has one depth. Accepted tokens count
   as far as they were given out. SGLang: the depth that it names, and its tokens per step, which give
   acceptance under the assumption that each token of a draft is accepted alike. What cannot be told is

@@ -38,6 +38,19 @@ def depth_for(table: Table, running: int) -> int:
     raise ValueError("a schedule must end with an open row")
 
 
+def reachable(table: Table, most: int) -> Table:
+    """Cut a table to what ``most`` running requests can reach: the last row open, no two neighbours alike."""
+    rows: list[Row] = []
+    for row in table:
+        last = row.max_requests is None or row.max_requests >= most
+        if rows and rows[-1].depth == row.depth:
+            rows.pop()
+        rows.append(Row(None if last else row.max_requests, row.depth))
+        if last:
+            break
+    return tuple(rows)
+
+
 def problems(table: Sequence[Row], max_depth: int) -> tuple[str, ...]:
     """Say everything that is wrong with a table; empty: it may be pushed."""
     found: list[str] = []

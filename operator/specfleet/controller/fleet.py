@@ -14,8 +14,8 @@ from specfleet.api.schedule import Document
 from specfleet.api.validation import InvalidResource, validate
 from specfleet.cluster.client import ClusterClient
 from specfleet.planning import names
+from specfleet.planning.names import SCHEDULE_KEY
 from specfleet.planning.ownership import is_controlled
-from specfleet.planning.pool_design import SCHEDULE_KEY
 from specfleet.tuning.interval import PodKey
 
 MEMORY_KEY = "memory.json"

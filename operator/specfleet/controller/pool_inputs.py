@@ -5,13 +5,15 @@ from dataclasses import replace
 from datetime import UTC, datetime
 
 from specfleet.api.configuration import Configuration
+from specfleet.api.kinds import Object
 from specfleet.api.objectives import effective_objectives, effective_tuning
-from specfleet.api.schedule import flat
+from specfleet.api.schedule import Table, flat
 from specfleet.controller.fleet import PoolView
 from specfleet.engines.dictionaries import METRICS
 from specfleet.engines.metrics import MetricDictionary
 from specfleet.engines.registry import ENGINES
-from specfleet.planning.table_file import table_annotation, table_files
+from specfleet.planning.start_budget import start_seconds
+from specfleet.planning.start_table import start_table, started_with
 from specfleet.telemetry.samples import Readings
 from specfleet.tuning.evidence import Evidence
 from specfleet.tuning.interval import PodInterval, PodKey
@@ -27,7 +29,7 @@ def settings_of(view: PoolView, configuration: Configuration) -> PoolSettings:
     spec = view.resource.spec
     engine = ENGINES[spec.engine.type]
     actuator = engine.actuation(spec).actuator
-    of_one_pod = engine.timing.startup + engine.timing.grace
+    of_one_pod = start_seconds(engine, spec, view.pool.template) + engine.timing.grace
     return PoolSettings(
         objectives=effective_objectives(spec, view.pool),
         tuning=effective_tuning(spec, view.pool),
@@ -46,20 +48,38 @@ def metrics_of(view: PoolView) -> MetricDictionary:
     return METRICS[view.resource.spec.engine.type]
 
 
-def versions_by_pods(view: PoolView) -> dict[PodKey, tuple[int, int]]:
+def tables_by_pods(view: PoolView) -> dict[PodKey, Table]:
+    """Tell the table of every pod that keeps the one it was started with.
+
+    A container that was restarted after the table had changed has read the file anew: of a pod with an older
+    table nothing is known then.
+    """
+    newest = _newest_table(view)
+    tables = ((key, pod, started_with(pod["metadata"])) for key, pod in view.ready.items())
+    return {
+        key: table
+        for key, pod, table in tables
+        if table is not None and (table == newest or not _was_restarted(pod))
+    }
+
+
+def _newest_table(view: PoolView) -> Table | None:
+    engine = ENGINES[view.resource.spec.engine.type]
+    return start_table(view.resource, view.pool, engine, view.schedule, running=None)
+
+
+def _was_restarted(pod: Object) -> bool:
+    containers = (pod.get("status") or {}).get("containerStatuses") or ()
+    return any(container.get("restartCount", 0) > 0 for container in containers)
+
+
+def versions_by_pods(view: PoolView, tables: Mapping[PodKey, Table]) -> dict[PodKey, tuple[int, int]]:
     """Tell the version in force where pods are rolled for it: from what a pod was started with."""
     spec, document = view.resource.spec, view.document
-    engine = ENGINES[spec.engine.type]
-    if document is None or engine.actuation(spec).actuator != "rollout":
+    if document is None or ENGINES[spec.engine.type].actuation(spec).actuator != "rollout":
         return {}
-    version = (document.fence, document.version)
-    files = table_files(view.resource, view.pool, engine, view.schedule)
-    started_with = table_annotation(files).items()
-    return {
-        key: version
-        for key, pod in view.ready.items()
-        if started_with <= (pod["metadata"].get("annotations") or {}).items()
-    }
+    newest, version = _newest_table(view), (document.fence, document.version)
+    return {key: version for key, table in tables.items() if table == newest}
 
 
 def _dated(interval: PodInterval, versions: Mapping[PodKey, tuple[int, int]]) -> PodInterval:
@@ -82,7 +102,8 @@ def evidence_of(
     if document is not None and not follows:
         document = replace(document, table=flat(spec.speculation.depth.initial if method != "none" else 0))
     seconds = WARM_UP_SCRAPES * configuration.tuning.scrape_interval_seconds
-    versions = {**readings.versions, **versions_by_pods(view)}
+    tables = tables_by_pods(view)
+    versions = {**readings.versions, **versions_by_pods(view, tables)}
     return Evidence(
         document=document,
         fingerprints=view.fingerprints,
@@ -91,6 +112,7 @@ def evidence_of(
         warming=view.warming(datetime.fromtimestamp(now - seconds, UTC)),
         intervals=tuple(_dated(i, versions) for i in readings.intervals if i.pod in expected),
         versions=versions,
+        tables=tables,
         query_fault=fault,
         replicas=view.replicas,
         missing={

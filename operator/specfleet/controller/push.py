@@ -13,7 +13,7 @@ from specfleet.api.kinds import CONFIG_MAP, POD, TUNER_MANAGER, Kind, Object
 from specfleet.api.schedule import Document
 from specfleet.cluster.client import ClusterClient
 from specfleet.cluster.errors import Conflict, NotFound
-from specfleet.planning.pool_design import SCHEDULE_KEY
+from specfleet.planning.names import SCHEDULE_KEY
 
 ANNOTATION = "specfleet.dev/schedule-version"
 

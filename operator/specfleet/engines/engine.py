@@ -30,12 +30,12 @@ class Refusal:
 class Timing:
     """How long an engine may take, in whole seconds.
 
-    ``startup``: from container start to the first answer. ``pre_stop``: between leaving the Services and
-    SIGTERM. ``drain``: from SIGTERM to the end of the last stream. ``teardown``: from there to the end of the
-    process.
+    ``preparation``: from container start to the first answer, but for reading weights. ``pre_stop``: between
+    leaving the Services and SIGTERM. ``drain``: from SIGTERM to the end of the last stream. ``teardown``:
+    from there to the end of the process.
     """
 
-    startup: int
+    preparation: int
     pre_stop: int
     drain: int
     teardown: int
@@ -75,7 +75,10 @@ class Probe:
 
 @dataclass(frozen=True, slots=True)
 class Probes:
-    """``startup`` guards the others: none of them runs before it has passed."""
+    """``startup`` guards the others: none of them runs before it has passed.
+
+    How often it may fail follows from the time that the pod may take (`planning.start_budget`).
+    """
 
     startup: Probe
     liveness: Probe

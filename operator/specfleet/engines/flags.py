@@ -8,23 +8,17 @@ from specfleet.engines.engine import Port, Probe, Probes, Refusal, Runtime, Timi
 HTTP = Port("http", 8000)
 
 
-def own_runtime(module: str, timing: Timing) -> Runtime:
+def own_runtime(module: str) -> Runtime:
     """Give what a container of ours needs: liveness gives up after a minute, since steps may be long."""
     return Runtime(
         command=("python", "-m", module),
         ports=(HTTP,),
         probes=Probes(
-            startup=startup(timing, path="/health"),
+            startup=Probe("/health"),
             liveness=Probe("/health", period=10, failures=6),
             readiness=Probe("/ready"),
         ),
     )
-
-
-def startup(timing: Timing, *, path: str = "", command: tuple[str, ...] = (), seconds: int = 5) -> Probe:
-    """Give the start-up probe, which has the engine's whole budget; one try may take ``seconds``."""
-    period = 5
-    return Probe(path, command, period, seconds, failures=timing.startup // period)
 
 
 def common_arguments(spec: Spec, timing: Timing, *, served_name: str, schedule_file: str) -> tuple[str, ...]:

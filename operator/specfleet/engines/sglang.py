@@ -11,7 +11,7 @@ from specfleet.engines import stock
 from specfleet.engines.actuation import actuation_refusals
 from specfleet.engines.engine import Actuation, ModelPaths, Probe, Probes, Refusal, Runtime, Timing
 from specfleet.engines.extra_arguments import broken
-from specfleet.engines.flags import HTTP, owned_flag_refusals, startup
+from specfleet.engines.flags import HTTP, owned_flag_refusals
 from specfleet.engines.sglang_rules import RULES, flags_of, gpus, unadaptive
 from specfleet.engines.sglang_speculation import TABLE_KEY, TABLE_METHODS, adaptive_config, speculation
 
@@ -27,7 +27,7 @@ class SglangEngine:
     name = SGLANG
     owned_flags = SGLANG_FLAGS
     # SGLang waits without limit until no request is left, looks every 5 s, then ends within 15 s.
-    timing = Timing(startup=1800, pre_stop=15, drain=120, teardown=25)
+    timing = Timing(preparation=900, pre_stop=15, drain=120, teardown=25)
     table_key = TABLE_KEY
 
     def actuation(self, spec: Spec) -> Actuation:
@@ -50,7 +50,7 @@ class SglangEngine:
             ports=(HTTP,),
             probes=Probes(
                 # Generates a token; /ready and /health know less.
-                startup=startup(self.timing, path="/health_generate", seconds=_HEALTH_SECONDS),
+                startup=Probe("/health_generate", timeout=_HEALTH_SECONDS),
                 liveness=Probe("/health", period=30, timeout=_HEALTH_SECONDS, failures=3),
                 readiness=Probe("/ready"),
             ),

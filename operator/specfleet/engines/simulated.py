@@ -13,7 +13,7 @@ class SimulatedEngine:
     name = "simulated"
     owned_flags = (*COMMON_FLAGS, *SIMULATED_FLAGS)
     # startup: two busy cores start 20 of them in about a minute. drain: 2048 tokens at 20 ms take 41 s.
-    timing = Timing(startup=180, pre_stop=5, drain=60, teardown=10)
+    timing = Timing(preparation=180, pre_stop=5, drain=60, teardown=10)
 
     def actuation(self, spec: Spec) -> Actuation:
         return Actuation("live")
@@ -22,7 +22,7 @@ class SimulatedEngine:
         return 1
 
     def runtime(self, spec: Spec) -> Runtime:
-        return own_runtime("specfleet_simulated", self.timing)
+        return own_runtime("specfleet_simulated")
 
     def refusals(self, spec: Spec) -> tuple[Refusal, ...]:
         return owned_flag_refusals(self.owned_flags, spec.engine.extra_args)

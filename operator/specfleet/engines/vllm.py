@@ -23,7 +23,7 @@ from specfleet.engines.engine import (
     Timing,
 )
 from specfleet.engines.extra_arguments import broken
-from specfleet.engines.flags import HTTP, owned_flag_refusals, startup
+from specfleet.engines.flags import HTTP, owned_flag_refusals
 from specfleet.engines.vllm_rules import RULES, data_parallel_size, flags_of, gpus, variable_refusals
 from specfleet.engines.vllm_speculation import ASYNC_METHODS, LIVE_METHODS, speculative_config
 
@@ -42,9 +42,9 @@ class VllmEngine:
 
     name = VLLM
     owned_flags = VLLM_FLAGS
-    # startup: 30 minutes read, compile and capture a large model. drain: whole seconds of --shutdown-timeout;
+    # preparation: imports, compiling and capturing graphs. drain: whole seconds of --shutdown-timeout;
     # teardown is short, because past the drain streams may hang until SIGKILL (measured, reference 2.5).
-    timing = Timing(startup=1800, pre_stop=15, drain=120, teardown=15)
+    timing = Timing(preparation=900, pre_stop=15, drain=120, teardown=15)
 
     def actuation(self, spec: Spec) -> Actuation:
         method, version = spec.speculation.method, spec.engine.dialect
@@ -64,7 +64,7 @@ class VllmEngine:
             command=("python3", "-m", "vllm.entrypoints.openai.api_server"),
             ports=(HTTP, PLUGIN_METRICS) if live else (HTTP,),
             probes=Probes(
-                startup=startup(self.timing, command=stock.warm_up(), seconds=stock.WARM_UP_SECONDS),
+                startup=Probe(command=stock.warm_up(), timeout=stock.WARM_UP_SECONDS),
                 liveness=Probe("/health", period=10, failures=6),
                 readiness=Probe("/health"),
             ),

@@ -3,6 +3,8 @@
 Source: design/contracts.md, reference/kopf-and-kubernetes.md section 8.
 """
 
+import math
+from dataclasses import replace
 from typing import Any
 
 from specfleet.api.owned import (
@@ -37,7 +39,7 @@ def engine_container(design: PoolDesign) -> dict[str, Any]:
         "ports": [
             {"name": port.name, "containerPort": port.number, "protocol": "TCP"} for port in runtime.ports
         ],
-        "startupProbe": _probe(probes.startup, runtime.ports[0].name),
+        "startupProbe": _probe(_patient(probes.startup, design.start_seconds), runtime.ports[0].name),
         "livenessProbe": _probe(probes.liveness, runtime.ports[0].name),
         "readinessProbe": _probe(probes.readiness, runtime.ports[0].name),
         # The pod leaves its Services while this sleep runs; only then is the engine told to stop.
@@ -54,6 +56,11 @@ def engine_container(design: PoolDesign) -> dict[str, Any]:
     }:
         container["resources"] = resources
     return container
+
+
+def _patient(probe: Probe, seconds: int) -> Probe:
+    """Let a probe fail for so long."""
+    return replace(probe, failures=math.ceil(seconds / probe.period))
 
 
 def _probe(probe: Probe, port: str) -> dict[str, Any]:

@@ -11,18 +11,20 @@ from specfleet.planning.pod import pod_template
 from specfleet.planning.pool_design import PoolDesign
 
 
-def deployment(design: PoolDesign, replicas: int | None) -> Object:
+def deployment(design: PoolDesign, replicas: int | None, *, gives_way: bool) -> Object:
     """Render the Deployment; ``replicas`` None leaves the number to whoever owns it.
+
+    ``gives_way``: in an update an old pod goes before a new one comes.
 
     The hash does not cover the number: whether pods are current does not depend on how many there are.
     """
     resource, pool = design.resource.name, design.pool.name
     spec: dict[str, Any] = {
         "selector": {"matchLabels": names.selector(resource, pool, names.ACTIVE)},
-        "strategy": {"type": "RollingUpdate", "rollingUpdate": _rolling_update(design)},
+        "strategy": {"type": "RollingUpdate", "rollingUpdate": _rolling_update(design, gives_way)},
         # A pod may use its whole start-up budget; five minutes more cover scheduling and the image pull, and
         # an hour the download of 200 GB at half a gigabit per second.
-        "progressDeadlineSeconds": design.engine.timing.startup + 300 + (3600 if design.downloads else 0),
+        "progressDeadlineSeconds": design.start_seconds + 300 + (3600 if design.downloads else 0),
         "revisionHistoryLimit": 3,
         "template": pod_template(design),
     }
@@ -33,12 +35,13 @@ def deployment(design: PoolDesign, replicas: int | None) -> Object:
     return body
 
 
-def _rolling_update(design: PoolDesign) -> dict[str, int]:
+def _rolling_update(design: PoolDesign, gives_way: bool) -> dict[str, int]:
     """With GPUs the old pod goes first, or the new one waits for the card it holds (defilantech/LLMKube#192).
 
-    That costs one pod during an update, all of a pool of one. Without GPUs nothing is missing at any time.
+    That costs one pod during an update, all of a pool of one. Without GPUs nothing is missing at any time,
+    unless the cluster has no room for a pod more.
     """
-    if gpus_per_pod(design.pool.template.resources):
+    if gives_way or gpus_per_pod(design.pool.template.resources):
         return {"maxSurge": 0, "maxUnavailable": 1}
     return {"maxSurge": 1, "maxUnavailable": 0}
 

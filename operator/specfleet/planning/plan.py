@@ -20,8 +20,9 @@ from specfleet.planning.observed import Live, ObjectKey, Observed
 from specfleet.planning.ownership import Ownership, is_controlled, ownership, ownership_refusal
 from specfleet.planning.planned import Desired, Plan, PoolPlan, Removal
 from specfleet.planning.pool_design import design_pool
+from specfleet.planning.room import must_give_way
 from specfleet.planning.source_admission import source_refusals
-from specfleet.planning.table_file import table_files
+from specfleet.planning.start_table import start_table, started_with
 
 __all__ = ["Desired", "Observed", "Plan", "PoolPlan", "Removal", "plan", "wanted_keys"]
 
@@ -59,9 +60,11 @@ def plan(
     for pool in resource.spec.pools:
         live = deployments.get(pool.name)
         schedule = observed.objects.get((CONFIG_MAP, names.schedule_config_map(resource.name, pool.name)))
-        files = table_files(resource, pool, engine, schedule)
-        design = design_pool(resource, pool, engine, configuration, live, files)
-        body = deployment(design, replicas_to_apply(pool.replicas, live))
+        running = None if live is None else started_with(live["spec"]["template"].get("metadata") or {})
+        table = start_table(resource, pool, engine, schedule, running)
+        design = design_pool(resource, pool, engine, configuration, live, table)
+        gives_way = must_give_way(pool.name, observed.pods)
+        body = deployment(design, replicas_to_apply(pool.replicas, live), gives_way=gives_way)
         held = any(refusal.holds and refusal.pool in (None, pool.name) for refusal in refusals)
         if not held:
             desired.extend(pool_objects(design, body, observed, now))

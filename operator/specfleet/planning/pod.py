@@ -17,7 +17,7 @@ from specfleet.planning.download import download_containers
 from specfleet.planning.manifest import written
 from specfleet.planning.pool_design import PoolDesign
 from specfleet.planning.preflight import preflight_container
-from specfleet.planning.table_file import table_annotation
+from specfleet.planning.start_table import table_annotation
 
 GROUP_ID = 65532
 _SMALL = {"requests": {"cpu": "10m", "memory": "32Mi"}, "limits": {"memory": "128Mi"}}
@@ -33,7 +33,7 @@ def pod_template(design: PoolDesign) -> dict[str, Any]:
         names.FINGERPRINT_LABEL: design.fingerprint,
     }
     metadata: dict[str, Any] = {"labels": labels}
-    if annotations := written(template.annotations) | table_annotation(design.files):
+    if annotations := written(template.annotations) | table_annotation(design.table):
         metadata["annotations"] = annotations
     return {
         "metadata": metadata,

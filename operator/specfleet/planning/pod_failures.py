@@ -65,6 +65,14 @@ def is_gone(pod: Live) -> bool:
     return bool(pod["metadata"].get("deletionTimestamp")) or phase in ("Failed", "Succeeded")
 
 
+def unschedulable(pod: Live) -> str | None:
+    """Give the scheduler's word for why no node can take the pod; None: one can, or it has not looked."""
+    for condition in (pod.get("status") or {}).get("conditions") or ():
+        if condition.get("type") == "PodScheduled" and condition.get("reason") == "Unschedulable":
+            return one_line(condition.get("message"))
+    return None
+
+
 def container_statuses(pod: Live) -> tuple[Live, ...]:
     """Give the status of every container, those that run before the engine first."""
     status = pod.get("status") or {}
@@ -72,10 +80,8 @@ def container_statuses(pod: Live) -> tuple[Live, ...]:
 
 
 def _causes(pod: Live) -> Iterator[tuple[str, str]]:
-    status = pod.get("status") or {}
-    for condition in status.get("conditions") or ():
-        if condition.get("type") == "PodScheduled" and condition.get("reason") == "Unschedulable":
-            yield UNSCHEDULABLE, f"no node can take it: {one_line(condition.get('message'))}"
+    if (message := unschedulable(pod)) is not None:
+        yield UNSCHEDULABLE, f"no node can take it: {message}"
     # While one of the first kind fails, those of the second wait and have nothing to say.
     for container in container_statuses(pod):
         if (text := _container_cause(container, pod)) is not None:

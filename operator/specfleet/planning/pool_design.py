@@ -5,18 +5,20 @@ be compared. Source: design/contracts.md, design/tuning.md section 12.
 """
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from specfleet.api.configuration import Configuration
 from specfleet.api.owned import SCHEDULE_PATH
 from specfleet.api.resource import PoolSpec, SpeculativeDeployment
+from specfleet.api.schedule import Table
 from specfleet.engines.engine import Engine, Runtime
 from specfleet.planning import model_source, names
 from specfleet.planning.manifest import digest, written
 from specfleet.planning.model_source import Download
+from specfleet.planning.start_budget import start_seconds
+from specfleet.planning.start_table import table_files
 
-SCHEDULE_KEY = "schedule.json"
 _FINGERPRINT_LENGTH = 10
 ENDPOINT_VARIABLE = "HF_ENDPOINT"
 # Where a default image names the engine's version.
@@ -34,8 +36,8 @@ class PoolDesign:
     """By container: the engine, and the init containers that specfleet adds."""
     hub_endpoint: str = ""
     """Address of the model hub; empty: the public one."""
-    files: Mapping[str, str] = field(default_factory=dict)
-    """What the engine reads of the schedule only when it starts, by name of the file."""
+    table: Table | None = None
+    """The depths that pods start with and keep; None: they follow the schedule while they run."""
 
     @property
     def image(self) -> str:
@@ -44,6 +46,16 @@ class PoolDesign:
     @property
     def runtime(self) -> Runtime:
         return self.engine.runtime(self.resource.spec)
+
+    @property
+    def start_seconds(self) -> int:
+        """How long a pod may take from its start to its first answer."""
+        return start_seconds(self.engine, self.resource.spec, self.pool.template)
+
+    @property
+    def files(self) -> Mapping[str, str]:
+        """What the engine reads of the schedule only when it starts, by name of the file."""
+        return table_files(self.resource, self.engine, self.table)
 
     @property
     def downloads(self) -> tuple[Download, ...]:
@@ -69,7 +81,7 @@ class PoolDesign:
             spec,
             served_name=spec.model.served_name or self.resource.name,
             paths=model_source.model_paths(spec),
-            schedule_file=f"{SCHEDULE_PATH}/{SCHEDULE_KEY}",
+            schedule_file=f"{SCHEDULE_PATH}/{names.SCHEDULE_KEY}",
         )
         return (*own, *spec.engine.extra_args)
 
@@ -107,9 +119,9 @@ def design_pool(
     engine: Engine,
     configuration: Configuration,
     live: Mapping[str, Any] | None,
-    files: Mapping[str, str],
+    table: Table | None,
 ) -> PoolDesign:
-    """Resolve one pool. ``live`` is its Deployment, if there is one of ours; ``files`` as in `PoolDesign`.
+    """Resolve one pool. ``live`` is its Deployment, if there is one of ours; ``table`` as in `PoolDesign`.
 
     What the operator's configuration sets, images and the hub's address, rolls nothing when it changes: pods
     that run what the spec asks for keep theirs until the spec asks for something else.
@@ -120,11 +132,11 @@ def design_pool(
         if resource.spec.engine.image:
             kept[names.ENGINE_CONTAINER] = resource.spec.engine.image
         endpoint = _running_endpoint(live)
-        running = PoolDesign(resource, pool, engine, kept, hub_endpoint=endpoint, files=files)
+        running = PoolDesign(resource, pool, engine, kept, hub_endpoint=endpoint, table=table)
         if running.fingerprint == live_fingerprint(live):
             return running
     endpoint = configuration.model_hub.endpoint
-    return PoolDesign(resource, pool, engine, images, hub_endpoint=endpoint, files=files)
+    return PoolDesign(resource, pool, engine, images, hub_endpoint=endpoint, table=table)
 
 
 def _images(resource: SpeculativeDeployment, engine: Engine, configuration: Configuration) -> dict[str, str]:

@@ -11,8 +11,9 @@ from specfleet.api.kinds import CONFIG_MAP, Object
 from specfleet.api.schedule import Document
 from specfleet.planning import names
 from specfleet.planning.manifest import manifest
-from specfleet.planning.pool_design import SCHEDULE_KEY, PoolDesign
-from specfleet.planning.table_file import first_table
+from specfleet.planning.names import SCHEDULE_KEY
+from specfleet.planning.pool_design import PoolDesign
+from specfleet.planning.start_table import first_table
 
 
 def schedule_map(design: PoolDesign) -> Object:

@@ -23,7 +23,7 @@ from specfleet.tuning.probes import Target, after_jump, further, over, refusal, 
 from specfleet.tuning.rows import changed, written
 from specfleet.tuning.settings import PoolSettings
 from specfleet.tuning.state import State, state_of
-from specfleet.tuning.verify import verified
+from specfleet.tuning.verify import applied, verified
 
 FULL_WINDOW_PASSES = 3  # also what it takes to come back from a data fault
 PROBE_WIDTH = 1.4  # a probe covers that range around the batch in use
@@ -196,6 +196,11 @@ def _doubt(settings: PoolSettings, evidence: Evidence, memory: Memory) -> Hold |
             len(evidence.fingerprints) > 1,
             "Rollout",
             "a rollout is running: pods of two configurations are not compared",
+        ),
+        (
+            settings.actuator == "rollout" and applied(evidence) < len(evidence.expected),
+            "Rollout",
+            f"a rollout is running: {applied(evidence)} of {len(evidence.expected)} pods have the last table",
         ),
         (
             memory.good_passes < FULL_WINDOW_PASSES,

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from specfleet.api.schedule import Document
+from specfleet.api.schedule import Document, Table
 from specfleet.tuning.attribution import Attributed, attributed
 from specfleet.tuning.decision import Hold
 from specfleet.tuning.interval import Counts, PodInterval, PodKey, pooled
@@ -19,7 +19,8 @@ class Evidence:
 
     ``replicas``: pods that exist, ready or not; None: not known. ``missing``: metrics that a pod of this
     ``engine`` must show and does not. ``variable_drafts``: its proposer may propose less than a depth allows.
-    ``follows_schedule``: the engine reads the schedule, and says which version it has in force.
+    ``follows_schedule``: the engine reads the schedule, and says which version it has in force. ``tables``:
+    of pods that keep the table they were started with, whatever the document says by now.
     """
 
     document: Document | None
@@ -29,6 +30,7 @@ class Evidence:
     warming: frozenset[PodKey] = frozenset()
     intervals: tuple[PodInterval, ...] = ()
     versions: Mapping[PodKey, tuple[int, int]] = field(default_factory=dict)
+    tables: Mapping[PodKey, Table] = field(default_factory=dict)
     query_fault: str | None = None
     replicas: int | None = None
     missing: Mapping[PodKey, tuple[str, ...]] = field(default_factory=dict)
@@ -64,8 +66,10 @@ def usable(evidence: Evidence) -> Usable:
     unfit = frozenset(one.interval.pod for one in own if not one.fits)
     sound = [one.interval for one in own if violation(one.interval) is None]
     moving = tuple(interval for interval in sound if not interval.stuck)
+    # Pods of two configurations have no baseline in common.
+    comparable = moving if len(evidence.fingerprints) <= 1 else ()
     learning = tuple(
-        i for i in moving if not i.restarted and i.pod not in evidence.warming and i.pod not in unfit
+        i for i in comparable if not i.restarted and i.pod not in evidence.warming and i.pod not in unfit
     )
     return Usable(
         intervals=moving,
@@ -79,11 +83,18 @@ def usable(evidence: Evidence) -> Usable:
 
 
 def _by_depth(interval: PodInterval, evidence: Evidence) -> Attributed:
-    document, table = evidence.document, None
-    if document is not None and interval.start >= document.issued_at.timestamp():
-        known = {interval.version_at_start, interval.version} - {None}
-        table = document.table if known <= {(document.fence, document.version)} else None
-    return attributed(interval, table, evidence.variable_drafts)
+    return attributed(interval, _table_of(interval, evidence), evidence.variable_drafts)
+
+
+def _table_of(interval: PodInterval, evidence: Evidence) -> Table | None:
+    """Give the table that a pod ran by throughout an interval; None: there were two, or nobody knows."""
+    if (kept := evidence.tables.get(interval.pod)) is not None:
+        return kept
+    document = evidence.document
+    if document is None or interval.start < document.issued_at.timestamp():
+        return None
+    said = {interval.version_at_start, interval.version}
+    return document.table if said == {(document.fence, document.version)} else None
 
 
 def missing_metrics(evidence: Evidence) -> str | None:

@@ -8,13 +8,12 @@ import pytest
 from tests.unit.planning.builders import a_configuration, a_resource
 from tests.unit.telemetry.pages import POD, names
 
-from specfleet.api.schedule import Document, flat
+from specfleet.api.schedule import Document, Row, Table, flat
 from specfleet.controller.fleet import PoolView
 from specfleet.controller.pool_inputs import evidence_of, metrics_of, settings_of
 from specfleet.engines.metrics_sglang import SGLANG
 from specfleet.engines.metrics_vllm import BUILTIN, VLLM
-from specfleet.engines.registry import ENGINES
-from specfleet.planning.table_file import table_annotation, table_files
+from specfleet.planning.start_table import table_annotation
 from specfleet.telemetry.samples import Readings
 from specfleet.tuning.decide import decide
 from specfleet.tuning.evidence import Evidence, data_fault
@@ -87,34 +86,70 @@ def test_an_engine_that_reads_no_schedule_is_not_blamed_for_not_applying_it() ->
 HEAD = {"method": "eagle3", "proposer": {"uri": "pvc://heads/eagle3"}}
 
 
-def a_rolled_view(annotations: dict[str, str]) -> PoolView:
+NEW, OLD = flat(5), (Row(8, 2), Row(None, 0))
+
+
+def a_pod(table: Table | None, *, restarts: int = 0) -> dict[str, Any]:
+    return {
+        "metadata": {"annotations": table_annotation(table)},
+        "status": {"containerStatuses": [{"name": "engine", "restartCount": restarts}]},
+    }
+
+
+def a_rolled_view(**pods: dict[str, Any]) -> PoolView:
     view = a_view({"type": "sglang"}, HEAD)
-    return replace(view, ready={POD: {"metadata": {"annotations": annotations}}}, live={"status": {}})
+    return replace(view, ready={("llm", name): pod for name, pod in pods.items()}, live={"status": {}})
 
 
-def started_with_the_table_in_force() -> dict[str, str]:
-    view = a_rolled_view({})
-    files = table_files(view.resource, view.pool, ENGINES["sglang"], view.schedule)
-    return table_annotation(files)
+A, B, C = ("llm", "a"), ("llm", "b"), ("llm", "c")
 
 
 def test_a_pod_that_was_rolled_for_the_table_in_force_has_its_version() -> None:
-    interval = PodInterval(POD, 0.0, 15.0, Counts())
-    readings = Readings((interval,), frozenset({POD}))
+    view = a_rolled_view(a=a_pod(NEW), b=a_pod(OLD))
+    readings = Readings(tuple(PodInterval(pod, 0.0, 15.0, Counts()) for pod in (A, B)), frozenset({A, B}))
 
-    def told_of(annotations: dict[str, str]) -> Evidence:
-        view = a_rolled_view(annotations)
-        return evidence_of(view, readings, None, a_configuration(), NOW.timestamp())
+    found = evidence_of(view, readings, None, a_configuration(), NOW.timestamp())
 
-    rolled, old = told_of(started_with_the_table_in_force()), told_of({"specfleet.dev/table": "another"})
-
-    assert rolled.versions == {POD: (1, 3)}
-    assert (rolled.intervals[0].version, rolled.intervals[0].version_at_start) == ((1, 3), (1, 3))
-    assert old.versions == {}
-    assert old.intervals[0].version is None
+    assert found.versions == {A: (1, 3)}
+    assert [(one.version_at_start, one.version) for one in found.intervals] == [
+        ((1, 3), (1, 3)),
+        (None, None),
+    ]
     # The table that the tuner wrote is the one in force: pods follow it, if not at once.
-    assert rolled.document is not None
-    assert (rolled.document.table, rolled.follows_schedule) == (flat(5), True)
+    assert found.document is not None
+    assert (found.document.table, found.follows_schedule) == (flat(5), True)
+
+
+def test_while_pods_are_rolled_each_has_the_table_that_it_was_started_with() -> None:
+    view = a_rolled_view(a=a_pod(NEW), b=a_pod(OLD), c=a_pod(None))
+
+    found = evidence_of(view, Readings(), None, a_configuration(), NOW.timestamp())
+
+    assert found.tables == {A: NEW, B: OLD}
+
+
+def test_a_container_that_started_again_has_read_the_newest_table_whatever_its_pod_says() -> None:
+    view = a_rolled_view(a=a_pod(NEW, restarts=1), b=a_pod(OLD, restarts=1))
+
+    found = evidence_of(view, Readings(), None, a_configuration(), NOW.timestamp())
+
+    assert found.tables == {A: NEW}
+
+
+@pytest.mark.parametrize("text", ["", "{", "[1]", '[{"maxRequests": 4}]', "3"])
+def test_an_annotation_that_somebody_broke_says_nothing(text: str) -> None:
+    view = a_rolled_view(a={"metadata": {"annotations": {"specfleet.dev/table": text}}})
+
+    found = evidence_of(view, Readings(), None, a_configuration(), NOW.timestamp())
+
+    assert (found.tables, found.versions) == ({}, {})
+
+
+def test_pods_of_one_depth_that_are_rolled_to_another_keep_theirs() -> None:
+    view = a_view({"type": "sglang"}, LIVE)
+    view = replace(view, ready={A: a_pod(flat(3)), B: a_pod(flat(2))})
+
+    assert told(view, frozenset()).tables == {A: flat(3), B: flat(2)}
 
 
 def test_a_rollout_has_time_for_every_pod_to_stop_and_start() -> None:
@@ -124,5 +159,5 @@ def test_a_rollout_has_time_for_every_pod_to_stop_and_start() -> None:
 
     assert (live.actuator, live.rollout_seconds) == ("live", 0.0)
     assert rolled.actuator == "rollout"
-    # One pod: 30 minutes to start, 15 s to leave, 120 s to drain, 25 s to end.
-    assert rolled.rollout_seconds == 1800 + 15 + 120 + 25
+    # One pod: 15 minutes and 80 GiB at 100 MiB/s to start, 15 s to leave, 120 s to drain, 25 s to end.
+    assert rolled.rollout_seconds == 1740 + 15 + 120 + 25

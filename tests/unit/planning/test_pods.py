@@ -135,7 +135,8 @@ def test_liveness_waits_for_the_start_up_probe_which_has_the_whole_budget() -> N
 
     startup = container["startupProbe"]
 
-    assert startup["periodSeconds"] * startup["failureThreshold"] == 900
+    # Five minutes, and 80 GiB at 125 MiB/s.
+    assert startup["periodSeconds"] * startup["failureThreshold"] == 960
     assert startup["httpGet"] == {"path": "/health", "port": "http"}
     assert container["livenessProbe"]["httpGet"]["path"] == "/health"
     assert "initialDelaySeconds" not in container["livenessProbe"]
@@ -172,7 +173,7 @@ def test_without_gpus_no_pod_is_missing_during_an_update(replicas: int) -> None:
 
 
 def test_a_rollout_is_called_stuck_only_after_the_start_up_budget() -> None:
-    assert deployment_of(a_resource())["spec"]["progressDeadlineSeconds"] > 900
+    assert deployment_of(a_resource())["spec"]["progressDeadlineSeconds"] > 960
 
 
 def test_a_spread_counts_the_pods_of_its_own_pool() -> None:

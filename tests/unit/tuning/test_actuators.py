@@ -7,6 +7,7 @@ from tests.unit.tuning.bench import FREE, REPETITIVE, Bench, Cost, some_settings
 
 from specfleet.engines.engine import Actuator
 from specfleet.tuning.decision import Probe, Push
+from specfleet.tuning.evidence import Evidence
 from specfleet.tuning.settings import PoolSettings
 
 HOUR = 3600.0
@@ -36,6 +37,22 @@ def test_a_rolled_pool_goes_deeper_when_that_is_worth_a_restart(seed: int) -> No
 
     assert bench.depth > 2
     assert 1 <= count(bench, Push) <= 3
+
+
+def half_rolled(evidence: Evidence) -> Evidence:
+    """Beside the pod that has the last table, one that was started with the table before."""
+    other = frozenset({("llm", "old")})
+    return replace(evidence, expected=evidence.expected | other, reporting=evidence.reporting | other)
+
+
+def test_a_push_waits_until_every_pod_has_the_table_before() -> None:
+    bench = Bench(REPETITIVE, settings=settings("rollout"))
+    bench.broken = half_rolled
+
+    bench.run(HOUR / 2)
+
+    assert count(bench, Push) == 0
+    assert "1 of 2 pods have the last table" in bench.outcomes[-1][1].decision.reason
 
 
 @pytest.mark.fault("anthony-chaudhary/fak#10865")

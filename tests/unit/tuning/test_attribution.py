@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from datetime import UTC, datetime
+from typing import Any
 
 import pytest
 
@@ -196,21 +197,55 @@ def test_more_tokens_a_step_than_one_are_not_those_of_depth_zero() -> None:
     assert attributed(from_gauges(0, 2.4), flat(3), False).interval.counts.steps == {}
 
 
-def evidence(interval: PodInterval, issued: float) -> Evidence:
+def evidence(*intervals: PodInterval, issued: float = 0.0, **more: Any) -> Evidence:
     document = Document(1, 1, 4, flat(4), datetime.fromtimestamp(issued, UTC))
-    pods = frozenset({POD})
-    return Evidence(document, frozenset({"f"}), pods, pods, intervals=(interval,))
+    pods = frozenset(interval.pod for interval in intervals)
+    return Evidence(document, frozenset({"f"}), pods, pods, intervals=intervals, **more)
+
+
+def following(interval: PodInterval) -> PodInterval:
+    """Let the engine say that it had the document in force throughout."""
+    return replace(interval, version_at_start=(1, 1), version=(1, 1))
 
 
 def test_an_interval_in_which_the_table_changed_is_told_by_none_of_them() -> None:
-    read = stock(draft_tokens=4000)
+    read = following(stock(draft_tokens=4000))
 
     assert usable(evidence(read, issued=5.0)).counts.steps == {}
     assert usable(evidence(read, issued=0.0)).counts.steps == {4: 250}
 
 
+def test_an_engine_that_does_not_say_which_table_it_runs_by_is_told_by_none() -> None:
+    # A plug-in that is switched off, for example: its vLLM runs by its start-up schedule.
+    read = stock(draft_tokens=4000)
+
+    assert usable(evidence(read)).counts.steps == {}
+    assert usable(evidence(replace(read, version=(1, 1)))).counts.steps == {}
+
+
+@pytest.mark.parametrize("variable", [False, True], ids=["model", "n-gram"])
+def test_pods_that_are_rolled_are_told_each_by_the_table_that_it_started_with(variable: bool) -> None:
+    old, new = (replace(stock(draft_tokens=depth * 1000), pod=("llm", f"at-{depth}")) for depth in (2, 4))
+    tables = {old.pod: flat(2), new.pod: flat(4)}
+
+    told = usable(evidence(old, new, issued=5.0, tables=tables, variable_drafts=variable))
+
+    assert {one.pod: dict(one.counts.sequence_steps) for one in told.learning} == {
+        old.pod: {2: 1000},
+        new.pod: {4: 1000},
+    }
+
+
+def test_nothing_is_learnt_of_pods_of_two_configurations() -> None:
+    mixed = replace(evidence(following(stock(draft_tokens=4000))), fingerprints=frozenset({"f", "g"}))
+
+    used = usable(mixed)
+
+    assert (used.learning, used.counts.steps, len(used.intervals)) == ((), {}, 1)
+
+
 def test_drafts_that_no_depth_of_the_table_explains_are_not_learnt_from() -> None:
-    used = usable(evidence(stock(draft_tokens=2000), issued=0.0))
+    used = usable(evidence(following(stock(draft_tokens=2000))))
 
     assert (used.learning, used.unfit) == ((), {POD})
     assert len(used.intervals) == 1

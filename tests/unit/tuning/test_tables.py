@@ -5,7 +5,7 @@ from itertools import pairwise
 
 import pytest
 
-from specfleet.api.schedule import Row, depth_for, flat, problems
+from specfleet.api.schedule import Row, Table, depth_for, flat, problems, reachable
 from specfleet.tuning.bins import bin_of, bins
 from specfleet.tuning.rows import changed, table_of, widened, written
 
@@ -28,6 +28,24 @@ def test_bins_start_where_the_design_says_and_end_with_the_engine() -> None:
 @pytest.mark.parametrize(("batch", "first"), [(1.0, 1), (1.6, 1), (1.8, 2), (5.9, 6), (15.9, 16), (16.0, 16)])
 def test_a_mean_batch_falls_into_its_bin(batch: float, first: int) -> None:
     assert BINS[bin_of(batch, BINS)].first == first
+
+
+@pytest.mark.parametrize(
+    ("most", "rows"),
+    [
+        (4, (Row(None, 5),)),
+        (5, (Row(4, 5), Row(None, 2))),
+        (8, (Row(4, 5), Row(None, 2))),
+        (32, (Row(4, 5), Row(8, 2), Row(None, 0))),
+    ],
+)
+def test_a_table_is_cut_to_what_the_engine_can_run(most: int, rows: Table) -> None:
+    table = (Row(2, 5), Row(4, 5), Row(8, 2), Row(None, 0))
+
+    cut = reachable(table, most)
+
+    assert cut == rows
+    assert all(depth_for(cut, running) == depth_for(table, running) for running in range(1, most + 1))
 
 
 def test_equal_neighbours_share_a_row_and_the_last_is_open() -> None:

@@ -143,9 +143,39 @@ def test_pods_are_rolled_one_by_one_and_never_wait_for_each_others_card(
     assert body(found, ACTIVE)["spec"]["strategy"]["rollingUpdate"] == strategy
 
 
-def test_an_engine_of_one_depth_or_with_a_live_one_reads_no_table() -> None:
-    for resource in (on_sglang("ngram"), a_resource()):
-        found = planned(resource, an_empty_cluster())
+def test_pods_say_what_they_were_started_with_as_far_as_their_load_can_tell() -> None:
+    resource = on_sglang()
+    # No pod runs more than 16 requests, the default: what comes above makes no other pod.
+    tables = ((Row(8, 4), Row(None, 1)), (Row(4, 4), Row(8, 4), Row(300, 1), Row(None, 0)))
 
-        assert "data" not in body(found, SCHEDULE)
-        assert "annotations" not in body(found, ACTIVE)["spec"]["template"]["metadata"]
+    said = {
+        annotation_of(planned(resource, with_schedule(running(resource), document(table))))
+        for table in tables
+    }
+
+    assert said == {'[{"maxRequests": 8, "depth": 4}, {"depth": 1}]'}
+
+
+def test_a_schedule_that_is_broken_after_a_push_keeps_the_pushed_table() -> None:
+    resource = on_sglang()
+    cluster = running(resource)
+    pushed = after(planned(resource, with_schedule(cluster, document(DEEPER))), cluster)
+
+    again = planned(resource, with_schedule(pushed, "{not a schedule"))
+
+    assert keys(again) == []
+
+
+@pytest.mark.parametrize(("method", "said"), [("ngram", '[{"depth": 2}]'), ("none", '[{"depth": 0}]')])
+def test_an_engine_of_one_depth_reads_no_table_and_its_pods_name_that_depth(method: str, said: str) -> None:
+    found = planned(on_sglang(method), an_empty_cluster())
+
+    assert "data" not in body(found, SCHEDULE)
+    assert annotation_of(found) == said
+
+
+def test_an_engine_that_follows_its_schedule_is_started_with_no_table() -> None:
+    found = planned(a_resource(), an_empty_cluster())
+
+    assert "data" not in body(found, SCHEDULE)
+    assert "annotations" not in body(found, ACTIVE)["spec"]["template"]["metadata"]
