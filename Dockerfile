@@ -27,6 +27,8 @@ FROM python AS operator
 COPY dev/images/requirements/operator.txt /opt/specfleet/requirements/
 RUN --mount=type=secret,id=pip_conf --mount=type=secret,id=ca_bundle --mount=type=cache,target=/root/.cache/pip \
     pip install -q -r /opt/specfleet/requirements/operator.txt
+# Its matrices are small and many: threads of BLAS would wait for each other, and burn cores while they do.
+ENV OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1
 ENTRYPOINT ["python", "-m", "specfleet"]
 COPY operator/specfleet /opt/specfleet/code/specfleet
 RUN python -m compileall -q /opt/specfleet/code
