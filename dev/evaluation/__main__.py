@@ -14,6 +14,7 @@ from typing import Any
 # Small matrices by the thousand: threads of BLAS would only get in each other's way.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
+from dev.evaluation import scale
 from dev.evaluation.cells import Result, run_all
 from dev.evaluation.figures import figures, of_published_sets
 from dev.evaluation.pictures import draw_day, draw_disable, draw_regret
@@ -48,8 +49,9 @@ def main(arguments: list[str] | None = None) -> int:
             )
 
     results = run_all(cells, given.out / "cells", given.jobs, progress)
-    found = [*figures(results), *of_published_sets()]
-    about = _about(given, seeds, time.monotonic() - began)
+    fleet = scale.measured(given.pools)
+    found = [*figures(results), *of_published_sets(), *scale.figures(fleet, given.pools)]
+    about = {**_about(given, seeds, time.monotonic() - began), "fleet": fleet}
     write(given.out / "tuner.json", results, found, about)
     draw_regret(results, given.out / "regret.png")
     draw_disable(results, given.out / "disable.png")
@@ -72,6 +74,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--scenarios", nargs="+", metavar="NAME", help=f"of {', '.join(SCENARIOS)}")
     parser.add_argument("--policies", nargs="+", metavar="NAME", help=f"of {', '.join(POLICIES)}")
     parser.add_argument("--hours", type=float, help="cut every scenario to that length")
+    parser.add_argument("--pools", type=int, default=scale.POOLS, help="pools of the fleet that is measured")
     parser.add_argument("--day-hours", type=float, default=24.0, help="length of the picture of one pool")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="cells at once")
     parser.add_argument("--out", type=Path, default=REPOSITORY / "build" / "evaluation", metavar="FOLDER")

@@ -53,6 +53,7 @@ def figures(results: Sequence[Result]) -> list[Figure]:
         *_never_worse(steady),
         *_reactions(results),
         *_pushes(steady, table),
+        *_model_errors(table),
         *_verdicts(results),
         _figure("moves while no data could be read", _blind_moves(results), "moves", _Target(0, "must")),
     ]
@@ -157,6 +158,15 @@ def _pushes(results: Sequence[Result], table: Sequence[Result]) -> list[Figure]:
         _figure("pushes, worst hour", max(hourly, default=None), "per hour", _Target(6, "must")),
         _figure("pushes, mean", _value(pushes, ""), "per hour", _Target(1, "must"), _error(pushes, "")),
         _figure("reversals of a bin", _value(back, ""), "per day", _Target(1), _error(back, "")),
+    ]
+
+
+def _model_errors(table: Sequence[Result]) -> list[Figure]:
+    rows = (("visited cells", "costErrorVisited", 5), ("cells one notch beside", "costErrorNotch", 10))
+    means = [(where, _mean(of_policy(table, OURS, key)), bound) for where, key, bound in rows]
+    return [
+        _figure(f"cost model's error, {where}", _value(mean, "%"), "%", _Target(bound), _error(mean, "%"))
+        for where, mean, bound in means
     ]
 
 

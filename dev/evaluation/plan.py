@@ -18,7 +18,7 @@ _SOURCES += ("operator/specfleet/simulator", "dev/evaluation")
 # What policies without the tuner use of it: a change of the rest leaves their cells as they are.
 _SHARED = ("bins.py", "decision.py", "evidence.py", "hardware.py", "interval.py", "limits.py", "settings.py")
 _SHARED += ("verdict",)
-_SHOWN_ONLY = ("__main__.py", "figures.py", "report.py", "pictures.py")
+_SHOWN_ONLY = ("__main__.py", "figures.py", "report.py", "pictures.py", "scale.py", "fleet.py")
 
 OURS, ORACLE, OFF, CANARY_POLICY = "ours", "oracle", "hard-off", "static-2"
 # Scenarios with one question need only who answers it.

@@ -9,6 +9,7 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
+from dev.evaluation.model_error import model_errors
 from dev.evaluation.worth import Worth
 
 from specfleet.api.schedule import Table, depth_for
@@ -37,8 +38,9 @@ def score(run: Run, worth: Worth) -> dict[str, Any]:
         "switches": worth.switches / (run.scenario.seconds / 3600.0),
         **_moves(run),
         **_collapse(run, worth.ratio),
+        **model_errors(run),
         "movesWithoutData": _moves_without_data(run),
-        "queries": run.queries,
+        "queries": run.prometheus.queries,
     }
 
 

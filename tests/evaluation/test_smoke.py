@@ -9,6 +9,7 @@ from dev.evaluation.seeds import DEVELOPMENT
 
 ARGUMENTS = [
     *("--seeds", str(DEVELOPMENT), "--first", "1", "--hours", "0.5", "--day-hours", "0.25", "--jobs", "1"),
+    *("--pools", "20"),
     *("--scenarios", "base-diurnal", "weak-light", "--policies", "oracle", "hard-off", "static-2", "ours"),
 ]
 

@@ -54,6 +54,7 @@ class PodTrace:
 class Run:
     """All that happened. ``capacity``: completions/s of one pod without speculation, ``rho``: prompt tokens
     per output token after the prefix cache. ``documents``: (second, schedule) as they were written.
+    ``prometheus`` holds the scrapes of the last minutes.
     """
 
     scenario: Scenario
@@ -66,7 +67,7 @@ class Run:
     passes: list[Pass] = field(default_factory=list)
     documents: list[tuple[float, Document]] = field(default_factory=list)
     traces: tuple[PodTrace, ...] = ()
-    queries: int = 0
+    prometheus: SimulatedPrometheus = field(default_factory=SimulatedPrometheus)
 
 
 def simulate(scenario: Scenario, policy: Policy, seed: int) -> Run:
@@ -88,7 +89,9 @@ class _Simulation:
         self._scenario = scenario
         self._prometheus = SimulatedPrometheus()
         self._operator = SimulatedOperator(scenario, policy, self._prometheus)
-        self._run = Run(scenario, policy.name, seed, capacity, rho, text, requests)
+        self._run = Run(
+            scenario, policy.name, seed, capacity, rho, text, requests, prometheus=self._prometheus
+        )
         document = self._operator.document
         self._run.documents.append((0.0, document))
         pods: list[Pod] = []
@@ -121,7 +124,6 @@ class _Simulation:
             for pod in self._pool.pods
             for rows in pod.traces
         )
-        self._run.queries = self._prometheus.queries
         return self._run
 
     def _plan(self) -> None:

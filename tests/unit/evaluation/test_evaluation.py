@@ -29,6 +29,8 @@ def a_cell(policy: str, seed: int = 1, scenario: str = "base-diurnal", **figures
         "regret": 0.01,
         "pushes": 0.5,
         "pushesWorstHour": 2,
+        "costErrorVisited": 0.03,
+        "costErrorNotch": 0.07,
         "reversals": 0.0,
         "reaction": None,
         "recovery": None,
