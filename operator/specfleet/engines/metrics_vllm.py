@@ -33,6 +33,19 @@ VLLM_METRICS = (
         counts=(Count("generation_tokens"),),
     ),
     Metric(
+        "vllm:prompt_tokens_total",
+        "counter",
+        "prompt tokens, each prompt once, cached ones included",
+        counts=(Count("prompt_tokens"),),
+    ),
+    Metric(
+        "vllm:prompt_tokens_cached_total",
+        "counter",
+        "those of them that were found in the prefix cache",
+        need="never",
+        counts=(Count("cached_prompt_tokens"),),
+    ),
+    Metric(
         "vllm:inter_token_latency_seconds",
         "histogram",
         "seconds between two outputs of a request: its sum is decode time, its count decode events",

@@ -50,7 +50,8 @@ def _predicted(grid: Grid, row: tuple[float, float]) -> Prediction:
     measured = grid.at(row)
     survival = _survival(known)
     windows = tuple(_window(point, survival) for point in known)
-    estimates = Estimates(survival, StepCost(windows, 0.0, context=row[1] or _UNREPORTED_CONTEXT))
+    cost = StepCost(windows, 0.0, context=row[1] or _UNREPORTED_CONTEXT, taxed=False)
+    estimates = Estimates(survival, cost)
     rates = {depth: estimates.rate(row[0], depth) for depth in measured}
     return Prediction(
         grid.name,

@@ -1,6 +1,6 @@
 """Step times: measured windows, the model under them, and how sure a comparison of two depths is."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from functools import lru_cache
 
 from specfleet.tuning.drift import Prediction, Regression
@@ -12,14 +12,24 @@ FULL_STEPS = 200.0
 NEAR = 1.47  # batches within that factor speak for each other
 
 
+Point = tuple[float, float, int, float]  # batch, tokens, depth, prompt tokens of a step
+
+
 class StepCost:
     """Predicts step times from windows, as seen at ``now``.
 
     ``context``: cached tokens of one request. ``knee_tokens``: of hardware that is known (`hardware`).
+    ``taxed`` False: depth 0 was measured in engines without a proposer.
     """
 
     def __init__(
-        self, windows: Windows, now: float, *, context: float = 0.0, knee_tokens: float | None = None
+        self,
+        windows: Windows,
+        now: float,
+        *,
+        context: float = 0.0,
+        knee_tokens: float | None = None,
+        taxed: bool = True,
     ) -> None:
         self._now = now
         self._context = context
@@ -28,26 +38,41 @@ class StepCost:
         self._by_depth: dict[int, list[Window]] = {}
         for window in windows:
             self._by_depth.setdefault(window.depth, []).append(window)
-        self._regression = _regression(windows, knee_tokens) if windows else None
+        self._regression = _regression(windows, knee_tokens, taxed) if windows else None
 
-    def seconds(self, batch: float, tokens: float, depth: int) -> float:
-        """Seconds of one decode step. Raises ValueError without any window."""
-        return self._at(batch, tokens, depth).seconds
+    def seconds(self, batch: float, tokens: float, depth: int, prompts: float = 0.0) -> float:
+        """Seconds of a step that reads ``prompts`` tokens as well. Raises ValueError without any window."""
+        return self._at(batch, tokens, depth, prompts).seconds
 
-    def uncertainty(self, one: tuple[float, float, int], other: tuple[float, float, int]) -> float:
-        """Standard deviation of ln(T_one / T_other); each is (batch, tokens, depth), at one batch."""
+    def uncertainty(self, one: Point, other: Point) -> float:
+        """Standard deviation of ln(T_one / T_other), at one batch."""
         return self._fitted().difference_sd(self._at(*one), self._at(*other))
 
-    def _at(self, batch: float, tokens: float, depth: int) -> Prediction:
-        place = Place(batch, tokens, depth, batch * self._context)
+    def prepare(self, points: Iterable[Point]) -> None:
+        """Predict many points at once, since each alone takes as long as all of them."""
+        places = [place for point in points if (place := self._place(*point)) not in self._predictions]
+        if places:
+            found = self._fitted().predict(places, self._now)
+            self._predictions.update(zip(places, found, strict=True))
+
+    def _at(self, batch: float, tokens: float, depth: int, prompts: float) -> Prediction:
+        place = self._place(batch, tokens, depth, prompts)
         if place not in self._predictions:
-            self._predictions[place] = self._fitted().predict(place, self._now)
+            self.prepare([(batch, tokens, depth, prompts)])
         return self._predictions[place]
+
+    def _place(self, batch: float, tokens: float, depth: int, prompts: float) -> Place:
+        return Place(batch, tokens, depth, batch * self._context, prompts)
 
     @property
     def depths(self) -> Collection[int]:
         """Every depth that was measured, at whatever batch."""
         return self._by_depth.keys()
+
+    @property
+    def tax(self) -> float:
+        """By which share a step at depth 0 is longer than one of an engine without a proposer."""
+        return self._fitted().tax
 
     def steps_near(self, batch: float, depth: int) -> float:
         """Measured steps at a depth near a batch, whatever their age."""
@@ -71,5 +96,5 @@ class StepCost:
 
 
 @lru_cache(maxsize=256)
-def _regression(windows: Windows, knee_tokens: float | None) -> Regression:
-    return Regression(windows, prior_from(windows, knee_tokens))
+def _regression(windows: Windows, knee_tokens: float | None, taxed: bool) -> Regression:
+    return Regression(windows, prior_from(windows, knee_tokens, taxed))

@@ -118,7 +118,10 @@ def _estimates(settings: PoolSettings, memory: Memory, now: float) -> Estimates 
         return None
     throughput = memory.slow_passes >= SLOW_PASSES
     cost = StepCost(memory.windows, now, context=memory.context or 0.0, knee_tokens=settings.knee_tokens)
-    return Estimates(memory.survival, cost, throughput)
+    estimates = Estimates(memory.survival, cost, memory.rho or 0.0, throughput)
+    batches = {one.middle for one in bins(settings.max_requests)} | {memory.batch or 1.0}
+    estimates.prepare(batches, settings.candidates)
+    return estimates
 
 
 def _decide(

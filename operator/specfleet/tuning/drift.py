@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from specfleet.tuning.model import Place, Prior, Vector, log_seconds_at, log_seconds_of
+from specfleet.tuning.model import Place, Prior, Vector, log_seconds, rows_of
 from specfleet.tuning.windows import Window, Windows
 
 LEVEL_SD = 0.12
@@ -33,6 +33,7 @@ WIDTH_SCALE = 0.7  # in ln(N / B): what the model misses with 3 drafts it misses
 _MOST_STEPS = 30
 _STEP_LIMIT = 0.3
 _CONVERGED = 0.003  # of every logarithm in one step
+_ROUGH_SD = 0.15  # of ln T, where windows count as if they had nothing in common
 _PAIR_SECONDS = 90.0
 _PAIR_BATCH = 0.1
 _PRIOR_PAIRS = 4.0
@@ -43,24 +44,25 @@ _JUMP_SECONDS = 3.0 * LEVEL_SECONDS  # as good as two machines
 
 @dataclass(frozen=True, slots=True)
 class Prediction:
-    """Seconds of a step. ``own``: covariance of what the model misses here with each window.
+    """Seconds of a step, and what a comparison with another depth at the same batch needs.
 
-    ``log_width``: ln(N / B), ``drafts``: whether the depth drafts at all;
-    ``slopes``: by the logarithms of the model's numbers, less what the windows already say.
+    ``log_width``: ln(N / B), ``drafts``: whether the depth drafts at all. ``told``: what the windows tell of
+    what the model misses here, ``free``: what the model's numbers leave open; both so that the square of a
+    difference of two of them is a variance of ln T.
     """
 
     seconds: float
     log_width: float
     drafts: bool
-    own: Vector
-    slopes: Vector
+    told: Vector
+    free: Vector
 
 
 class Regression:
     """Fitted to windows; predicts ln seconds and differences between depths."""
 
     def __init__(self, windows: Windows, prior: Prior) -> None:
-        self._windows = windows
+        self._rows = rows_of(windows)
         self._at = np.array([w.at for w in windows])
         self._log_batch = np.log([max(w.batch, 1.0) for w in windows])
         self._log_width = np.log([w.tokens / w.batch for w in windows])
@@ -68,73 +70,97 @@ class Regression:
         self._observed = np.log([w.seconds for w in windows])
         self._prior_logs = np.log(prior.seconds)
         self._prior_precision = np.diag(1.0 / np.square(prior.sd))
-        pairs = _pairs(windows)
+        self._logs = self._prior_logs
+        pairs = _pairs(windows, self._descend(1.0 / _ROUGH_SD**2))
         self._restless = _restlessness(pairs)
         jumps = [pair.at for pair in pairs if pair.ratio > _OUTLIER**2 * self._restless]
         self._level_at = self._at + _JUMP_SECONDS * np.searchsorted(sorted(jumps), self._at, side="right")
         noise = self._restless * (WINDOW_SD**2 + STEP_SD**2 / np.array([w.steps for w in windows]))
-        self._fit(noise)
+        covariance = self._covariance()
+        self._logs = self._prior_logs  # from where a rough fit ends it may be another optimum
+        self._fit(covariance + np.diag(noise))
         spread = np.abs(self._left) / np.sqrt(np.diag(self._inverse)) / _OUTLIER
         if (spread > 1.0).any():
-            self._fit(noise + np.maximum(spread**2 - 1.0, 0.0) / np.diag(self._inverse))
+            noise = noise + np.maximum(spread**2 - 1.0, 0.0) / np.diag(self._inverse)
+            self._fit(covariance + np.diag(noise))
 
-    def _fit(self, noise: Vector) -> None:
-        """Damped Gauss-Newton on ln T, with errors that belong together in time, batch and depth."""
+    def _covariance(self) -> Vector:
+        """Give the covariance of the windows' errors: they belong together in time, batch and drafts."""
         ages = np.abs(self._at[:, None] - self._at)
         near = _near(self._log_batch[:, None] - self._log_batch)
         alike = _alike(self._log_width[:, None] - self._log_width)
-        lasting = np.exp(-ages / MISS_SECONDS)
         drafting = np.outer(self._drafts, self._drafts)
-        own = BATCH_MISS_SD**2 + (MISS_SD**2 * alike + DRAFTING_MISS_SD**2 * drafting) * lasting
-        covariance = self._level(self._level_at[:, None]) + near * own
-        self._inverse = np.linalg.inv(covariance + np.diag(noise))
-        logs = self._prior_logs
+        own = MISS_SD**2 * alike + DRAFTING_MISS_SD**2 * drafting
+        own = BATCH_MISS_SD**2 + own * np.exp(-ages / MISS_SECONDS)
+        covariance: Vector = self._level(self._level_at[:, None]) + near * own
+        return covariance
+
+    def _fit(self, covariance: Vector) -> None:
+        self._inverse = np.asarray(np.linalg.inv(covariance), dtype=float)
+        self._left = self._inverse @ self._descend(self._inverse)
+        self._numbers = np.exp(self._logs)
+        _, slopes = log_seconds(self._rows, self._numbers)
+        self._weighted = slopes.T @ self._inverse
+        # Squares of the roots' images are the variances that the matrices give.
+        self._root = np.linalg.cholesky(self._inverse)
+        self._normal_root = np.linalg.cholesky(np.linalg.inv(self._weighted @ slopes + self._prior_precision))
+
+    def _descend(self, inverse: Vector | float) -> Vector:
+        """Damped Gauss-Newton on ln T to the optimum of the numbers; gives what they leave of ln T.
+
+        ``inverse`` of the covariance; a number: windows have nothing in common.
+        """
         for _ in range(_MOST_STEPS):
-            predicted, slopes = log_seconds_of(self._windows, np.exp(logs))
-            weighted = slopes.T @ self._inverse
+            predicted, slopes = log_seconds(self._rows, np.exp(self._logs))
+            weighted = slopes.T * inverse if isinstance(inverse, float) else slopes.T @ inverse
             normal = weighted @ slopes + self._prior_precision
-            gradient = weighted @ (self._observed - predicted) - self._prior_precision @ (
-                logs - self._prior_logs
-            )
+            away = self._logs - self._prior_logs
+            gradient = weighted @ (self._observed - predicted) - self._prior_precision @ away
             step = np.clip(np.linalg.solve(normal, gradient), -_STEP_LIMIT, _STEP_LIMIT)
-            logs = logs + step
+            self._logs = self._logs + step
             if np.abs(step).max() < _CONVERGED:
                 break
-        predicted, slopes = log_seconds_of(self._windows, np.exp(logs))
-        self._numbers = np.exp(logs).tolist()
-        self._weighted = slopes.T @ self._inverse
-        self._normal = np.linalg.inv(self._weighted @ slopes + self._prior_precision)
-        self._left = self._inverse @ (self._observed - predicted)
+        left: Vector = self._observed - log_seconds(self._rows, np.exp(self._logs))[0]
+        return left
 
-    def predict(self, place: Place, now: float) -> Prediction:
-        """Predict ln T at the machine's level of ``now``."""
-        model, slopes = log_seconds_at(place, self._numbers)
+    @property
+    def tax(self) -> float:
+        return float(self._numbers[-1])
+
+    def predict(self, places: Sequence[Place], now: float) -> list[Prediction]:
+        """Predict T of each place at the machine's level of ``now``."""
+        logs, slopes = log_seconds(rows_of(places), self._numbers)
         level = self._level(now + self._level_at.max() - self._at.max())
-        own = self._own(place, now)
-        seconds = math.exp(model + float((level + own) @ self._left))
-        slopes = slopes - self._weighted @ own
-        return Prediction(seconds, place.log_width, place.depth > 0, own, slopes)
+        own = self._own(places, now)
+        seconds = np.exp(logs + (level + own) @ self._left)
+        told = own @ self._root
+        free = (slopes - own @ self._weighted.T) @ self._normal_root
+        return [
+            Prediction(float(seconds[i]), place.log_width, place.depth > 0, told[i], free[i])
+            for i, place in enumerate(places)
+        ]
 
     def difference_sd(self, one: Prediction, other: Prediction) -> float:
         """Give the standard deviation of ln(T_one / T_other), two depths at one batch."""
-        own, slopes = one.own - other.own, one.slopes - other.slopes
+        told, free = one.told - other.told, one.free - other.free
         before = 2.0 * MISS_SD**2 * (1.0 - float(_alike(one.log_width - other.log_width)))
         before += DRAFTING_MISS_SD**2 * (one.drafts != other.drafts)
-        left = before - own @ self._inverse @ own + slopes @ self._normal @ slopes
-        return math.sqrt(max(0.0, float(left)))
+        return math.sqrt(max(0.0, before - float(told @ told) + float(free @ free)))
 
     def _level(self, at: Vector | float) -> Vector:
         """Covariance of each window's level with the level at other times."""
         close: Vector = np.exp(-np.abs(at - self._level_at) / LEVEL_SECONDS)
         return self._restless * LEVEL_SD**2 * close
 
-    def _own(self, place: Place, now: float) -> Vector:
-        """Covariance of each window with what the model misses at a place."""
-        near = _near(math.log(max(place.batch, 1.0)) - self._log_batch)
-        alike = _alike(place.log_width - self._log_width)
-        lasting = np.exp(-np.abs(now - self._at) / MISS_SECONDS)
-        drafting = (place.depth > 0) * self._drafts
-        return near * (BATCH_MISS_SD**2 + (MISS_SD**2 * alike + DRAFTING_MISS_SD**2 * drafting) * lasting)
+    def _own(self, places: Sequence[Place], now: float) -> Vector:
+        """Covariance of each window with what the model misses at each place, a row a place."""
+        batch, width, drafts = np.array(
+            [(math.log(max(one.batch, 1.0)), one.log_width, one.depth > 0) for one in places]
+        ).T[:, :, None]
+        alike, lasting = _alike(width - self._log_width), np.exp(-np.abs(now - self._at) / MISS_SECONDS)
+        own = MISS_SD**2 * alike + DRAFTING_MISS_SD**2 * drafts * self._drafts
+        found: Vector = _near(batch - self._log_batch) * (BATCH_MISS_SD**2 + own * lasting)
+        return found
 
 
 def _near(distance: Vector) -> Vector:
@@ -153,17 +179,18 @@ class _Pair:
     ratio: float
 
 
-def _pairs(windows: Windows) -> list[_Pair]:
-    last: dict[int, Window] = {}
+def _pairs(windows: Windows, left: Vector) -> list[_Pair]:
+    """``left``: what the model leaves of each window's ln T, so that prompts are no restlessness."""
+    last: dict[int, tuple[Window, float]] = {}
     pairs = []
-    for w in sorted(windows, key=lambda w: w.at):
-        before = last.get(w.depth)
-        last[w.depth] = w
+    for w, rest in sorted(zip(windows, left.tolist(), strict=True), key=lambda one: one[0].at):
+        before, its_rest = last.get(w.depth, (None, 0.0))
+        last[w.depth] = w, rest
         if before is None or w.at - before.at > _PAIR_SECONDS or not _same_load(w.batch, before.batch):
             continue
         noise = 2.0 * WINDOW_SD**2 + STEP_SD**2 * (1.0 / w.steps + 1.0 / before.steps)
         wander = 2.0 * LEVEL_SD**2 * (1.0 - math.exp((before.at - w.at) / LEVEL_SECONDS))
-        pairs.append(_Pair(w.at, math.log(w.seconds / before.seconds) ** 2 / (noise + wander)))
+        pairs.append(_Pair(w.at, (rest - its_rest) ** 2 / (noise + wander)))
     return pairs
 
 

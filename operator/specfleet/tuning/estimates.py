@@ -4,13 +4,16 @@ Source: design/tuning.md, section 6. The baseline of this release is depth 0, me
 """
 
 import math
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
-from specfleet.tuning.cost import ENOUGH_STEPS, StepCost
+from specfleet.tuning.cost import ENOUGH_STEPS, Point, StepCost
 from specfleet.tuning.survival import Survival
+from specfleet.tuning.windows import beside
 
 # At depth 0 nothing is drafted, so a return of easy text would go unseen: to draft is worth that much.
 BLINDNESS = 0.02
+LEAST_TAX = 0.03
 CAUTION = 0.84  # a gain has to exceed that many of its own standard deviations: its 20 % quantile counts
 
 
@@ -34,11 +37,12 @@ class Gain:
 class Estimates:
     """What is known now. ``throughput``: requests queue, so nothing but J counts.
 
-    ``cautious`` counts a gain less its own uncertainty.
+    ``rho``: prompt tokens read for a generated one. ``cautious`` counts a gain less its own uncertainty.
     """
 
     survival: Survival
     cost: StepCost
+    rho: float = 0.0
     throughput: bool = False
     cautious: bool = True
 
@@ -56,24 +60,25 @@ class Estimates:
         return self.cost.steps_near(batch, depth) >= ENOUGH_STEPS
 
     def seconds(self, batch: float, depth: int) -> float:
-        """T(B, k) with the drafts that such a depth brings.
-
-        A step that verifies drafts does all that a step without them does. Where depth 0 was measured slower
-        than another depth the machine was busy then, and that must not count against depth 0.
-        """
-        return self._seconds(batch, self._as_fast_as(batch, depth))
-
-    def _as_fast_as(self, batch: float, depth: int) -> int:
-        if depth > 0:
-            return depth
-        others = (k for k in self.cost.depths if k > 0 and self._timed(batch, k))
-        return min((0, *others), key=lambda k: self._seconds(batch, k))
-
-    def _seconds(self, batch: float, depth: int) -> float:
+        """T(B, k) with the drafts that such a depth brings, and the prompts that its tokens ask for."""
         return self.cost.seconds(*self._point(batch, depth))
 
-    def _point(self, batch: float, depth: int) -> tuple[float, float, int]:
-        return batch, batch * (1.0 + self.survival.drafts_per_step(depth)), depth
+    def prepare(self, batches: Iterable[float], depths: Collection[int]) -> None:
+        """Predict step times of many cells at once: faster than one by one."""
+        self.cost.prepare(self._point(batch, depth) for batch in batches for depth in depths)
+
+    def _point(self, batch: float, depth: int) -> Point:
+        prompts = beside(batch) * batch * self.survival.tokens_per_step(depth) * self.rho
+        return batch, batch * (1.0 + self.survival.drafts_per_step(depth)), depth, prompts
+
+    def least_depth(self, batch: float) -> int:
+        """Give the depth to go down to under pressure.
+
+        Where depth 0 pays a tax, depth 1 with as much output takes no more of the engine. Source:
+        design/tuning.md, section 2, "Peak policy".
+        """
+        dear = self.cost.tax > LEAST_TAX and self.rate(batch, 1) >= self.rate(batch, 0)
+        return int(dear)
 
     def rate(self, batch: float, depth: int) -> float:
         """J(k | B) as expected: for figures."""
@@ -82,8 +87,7 @@ class Estimates:
     def gain(self, batch: float, depth: int, current: int) -> Gain:
         """Compare two depths at a batch: what the new one brings, and how sure that is."""
         expected = math.log(self.rate(batch, depth) / self.rate(batch, current))
-        new, old = self._as_fast_as(batch, depth), self._as_fast_as(batch, current)
-        time = self.cost.uncertainty(self._point(batch, new), self._point(batch, old))
+        time = self.cost.uncertainty(self._point(batch, depth), self._point(batch, current))
         return Gain(expected, math.hypot(time, self.survival.uncertainty(depth, current)))
 
     def score(self, batch: float, depth: int, current: int) -> float:

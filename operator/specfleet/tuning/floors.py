@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from specfleet.api.objectives import EffectiveObjectives
 from specfleet.api.schedule import Table
+from specfleet.tuning.bins import Bin, bin_of
 from specfleet.tuning.rows import changed
 
 WORST_OF_SECONDS = 300.0
@@ -20,13 +21,17 @@ LEAST_FIRST_TOKENS = 20.0
 
 @dataclass(frozen=True, slots=True)
 class Pressure:
-    """One pass: free share of KV of the fullest pod, preempted requests, first tokens and the late ones."""
+    """One pass: free share of KV of the fullest pod, preempted requests, first tokens and the late ones.
+
+    ``batch``: mean of decoding requests of a pod.
+    """
 
     at: float
     headroom: float | None
     preemptions: float
     first_tokens: float = 0.0
     late: float = 0.0
+    batch: float = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,23 +70,35 @@ def burn(recent: Sequence[Pressure]) -> float | None:
     return sum(one.late for one in recent) / (LATE_SHARE * total) if total >= LEAST_FIRST_TOKENS else None
 
 
-def floor(objectives: EffectiveObjectives, recent: Sequence[Pressure], batch: float) -> Floor | None:
-    """Give the floor that holds now at and above the current batch; None: no danger."""
-    headroom, least = worst_headroom(recent), objectives.kv_headroom_share
-    first = max(1, int(batch))
-    if headroom is not None and headroom < least / 2:
-        return Floor(
-            0,
-            first,
-            f"KV headroom {headroom:.0%} is under half of {least:.0%}: depth 0 from {first} requests",
-        )
-    if headroom is not None and headroom < least:
-        return Floor(
-            1, first, f"KV headroom {headroom:.0%} is under {least:.0%}: depth <= 1 from {first} requests"
-        )
-    if count := preempted(recent):
-        return Floor(1, first, f"{count:.0f} preemptions within 5 min: depth <= 1 from {first} requests")
-    return None
+def floors(
+    objectives: EffectiveObjectives, recent: Sequence[Pressure], all_bins: tuple[Bin, ...], off: int = 0
+) -> tuple[Floor, ...]:
+    """Give the floors that hold now, the lowest last; none: no danger.
+
+    A floor begins with the bin of the least batch that was in danger: from the batch of the moment it would
+    begin elsewhere at every pass, and hold loads down that have room. ``off``: the depth that asks least of
+    the engine: 1 where depth 0 pays a tax and is the slower one.
+    """
+    least = objectives.kv_headroom_share
+    tight = [one for one in recent if one.headroom is not None and one.headroom < least]
+    tighter = [one for one in tight if (one.headroom or 0.0) < least / 2]
+    pushed_out = [one for one in recent if one.preemptions > 0.0]
+    found = []
+    if danger := [*tight, *pushed_out]:
+        reason = f"KV headroom {worst_headroom(recent):.0%} is under {least:.0%}"
+        if not tight:
+            reason = f"{preempted(recent):.0f} preemptions within 5 min"
+        found.append(_floor(max(1, off), danger, all_bins, reason))
+    if tighter and off < 1:
+        reason = f"KV headroom {worst_headroom(recent):.0%} is under half of {least:.0%}"
+        found.append(_floor(off, tighter, all_bins, reason))
+    return tuple(found)
+
+
+def _floor(depth: int, danger: Sequence[Pressure], all_bins: tuple[Bin, ...], reason: str) -> Floor:
+    first = all_bins[bin_of(min(one.batch for one in danger), all_bins)].first
+    most = f"depth <= {depth}" if depth else "depth 0"
+    return Floor(depth, first, f"{reason}: {most} from {first} requests")
 
 
 def queue_is_slow(

@@ -31,6 +31,8 @@ class Counts:
     draft_tokens: float | None = None
     accepted_tokens: float | None = None
     generation_tokens: float | None = None
+    prompt_tokens: float | None = None
+    cached_prompt_tokens: float | None = None
     first_tokens: float | None = None
     inter_token_seconds: float | None = None
     inter_token_events: float | None = None
@@ -48,6 +50,11 @@ class Counts:
     @property
     def all_sequence_steps(self) -> float:
         return sum(self.sequence_steps.values())
+
+    @property
+    def read_prompt_tokens(self) -> float:
+        """Prompt tokens that were computed; 0 where the engine does not say."""
+        return max(0.0, (self.prompt_tokens or 0.0) - (self.cached_prompt_tokens or 0.0))
 
     @property
     def decode_tokens(self) -> float | None:

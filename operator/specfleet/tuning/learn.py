@@ -11,11 +11,12 @@ from specfleet.tuning.memory import Memory
 from specfleet.tuning.settings import PoolSettings
 from specfleet.tuning.steadiness import HOUR
 from specfleet.tuning.survival import Survival
-from specfleet.tuning.windows import MIN_STEPS, Window, remember
+from specfleet.tuning.windows import MIN_STEPS, Window, beside, remember
 
 # Short: acceptance is that of the traffic now, and says nothing about loads of half an hour ago.
 LOAD_HALF_LIFE_SECONDS = 30.0
 LOAD_CHANGE_SECONDS = 60.0
+PROMPTS_SHARE = 0.1  # of one scrape: prompts differ by a factor of ten
 CONTEXT_SHARE = 0.2  # of one scrape, which sees a handful of requests at some point of their life
 QUEUE_GONE_SCRAPES = 4
 
@@ -41,7 +42,7 @@ def learn(
     )
     memory = _scaled(memory, evidence.replicas, now)
     memory = _pressures(memory, used, settings, now)
-    memory = _context(memory, used)
+    memory = _prompts(_context(memory, used), used.counts)
     if traffic:
         memory = _load_change(memory, used.counts, now)
         memory = _acceptance(memory, used.counts, now)
@@ -67,9 +68,18 @@ def _context(memory: Memory, used: Usable) -> Memory:
     return replace(memory, context=before + CONTEXT_SHARE * (context - before))
 
 
+def _prompts(memory: Memory, counts: Counts) -> Memory:
+    """Follow how many prompt tokens are read for a generated one."""
+    if counts.prompt_tokens is None or not counts.generation_tokens:
+        return memory
+    rho = counts.read_prompt_tokens / counts.generation_tokens
+    before = memory.rho if memory.rho is not None else rho
+    return replace(memory, rho=before + PROMPTS_SHARE * (rho - before))
+
+
 def _load_change(memory: Memory, counts: Counts, now: float) -> Memory:
     """Another load is other traffic: what one user's text accepted says nothing about a crowd's."""
-    batch = counts.all_sequence_steps / counts.all_steps if counts.all_steps > 0 else None
+    batch = _batch(counts)
     usual = memory.usual_batch
     if batch is None or usual is None:
         return replace(memory, usual_batch=usual or batch)
@@ -81,14 +91,17 @@ def _load_change(memory: Memory, counts: Counts, now: float) -> Memory:
     return memory
 
 
+def _batch(counts: Counts) -> float | None:
+    return counts.all_sequence_steps / counts.all_steps if counts.all_steps > 0 else None
+
+
 def _acceptance(memory: Memory, counts: Counts, now: float) -> Memory:
     fresh = Survival().plus(counts)
     reached = sum(n for depth, n in counts.sequence_steps.items() if depth > 0)
     watch, jumped = memory.jump.after(counts.accepted_positions.get(1, 0.0), reached)
     if jumped:
-        batch = counts.all_sequence_steps / counts.all_steps
         fresh = fresh.limited(MOST_AFTER_JUMP)
-        return replace(memory, survival=fresh, jump=watch, jumped_at=now, load={}, usual_batch=batch)
+        return replace(memory, survival=fresh, jump=watch, jumped_at=now, load={}, usual_batch=_batch(counts))
     return replace(memory, survival=memory.survival.plus(counts), jump=watch)
 
 
@@ -108,15 +121,15 @@ def _windows(memory: Memory, used: Usable, bins: tuple[Bin, ...], now: float) ->
             seconds=seconds / steps,
             steps=steps,
             cached=batch * (memory.context or 0.0),
+            prompts=counts.read_prompt_tokens / counts.all_steps * beside(batch),
         )
         windows = remember(windows, window)
         index = bin_of(batch, bins)
         load[index] = load.get(index, 0.0) + seconds
         if probe is not None and depth == probe.depth:
             probe = replace(probe, steps=probe.steps + steps)
-    steps = used.counts.all_steps
-    mean_batch = used.counts.all_sequence_steps / steps if steps > 0 else memory.batch
-    return replace(memory, windows=windows, load=load, probe=probe, batch=mean_batch)
+    running = _batch(used.counts) or memory.batch
+    return replace(memory, windows=windows, load=load, probe=probe, batch=running)
 
 
 def _drafts(counts: Counts, depth: int) -> float:
@@ -141,6 +154,7 @@ def _pressures(memory: Memory, used: Usable, settings: PoolSettings, now: float)
         at=now,
         headroom=1.0 - max(usages) if usages else None,
         preemptions=sum(one.preemptions or 0.0 for one in counts),
+        batch=_batch(used.counts) or memory.batch or 1.0,
         first_tokens=first_tokens,
         late=late,
     )

@@ -4,13 +4,14 @@ Source: design/tuning.md, sections 7 and 10.1.
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Protocol
 
 from specfleet.api.schedule import Table, depth_for
 from specfleet.tuning.decision import Hold, Push
 from specfleet.tuning.estimates import Estimates
-from specfleet.tuning.floors import floor
+from specfleet.tuning.floors import Floor, floors
 from specfleet.tuning.memory import Memory
 from specfleet.tuning.optimise import Situation, best_table, gain
 from specfleet.tuning.rows import written
@@ -34,11 +35,12 @@ def choose(settings: PoolSettings, memory: Memory, known: Known, now: float) -> 
     estimates, situation = known.estimates, known.situation
     if estimates is None or memory.batch is None:
         return Hold("NoTraffic", "nothing has been decoded yet")
-    limit = floor(settings.objectives, memory.pressures, memory.batch)
-    lowered = situation.table if limit is None else limit.applied(situation.table, settings.max_requests)
-    if limit is not None and lowered != situation.table:
+    least = estimates.least_depth(memory.batch)
+    limits = floors(settings.objectives, memory.pressures, tuple(situation.bins), least)
+    lowered = _under(limits, situation.table, settings)
+    if limits and lowered != situation.table:
         # Safety skips the cool-down and the least gain; the limit of pushes is the user's word.
-        return _exhausted(settings, memory, limit.reason, now) or Push(lowered, limit.reason)
+        return _exhausted(settings, memory, limits[-1].reason, now) or Push(lowered, limits[-1].reason)
     if memory.load_is_new:
         return Hold(
             "NewLoad", f"{memory.batch:.1f} running requests are a new load: waits for its acceptance"
@@ -48,8 +50,7 @@ def choose(settings: PoolSettings, memory: Memory, known: Known, now: float) -> 
         # No probe tells more: what Recommend shows is pushed, against a higher bar.
         table, _ = recommended(estimates, situation)
         estimates = replace(estimates, cautious=False)
-    if limit is not None:
-        table = limit.applied(table, settings.max_requests)
+    table = _under(limits, table, settings)
     promise = gain(estimates, situation, table)
     if promise <= settings.least_gain:
         return Hold("Settled", _settled(settings, estimates, situation, memory.batch))
@@ -61,6 +62,12 @@ def choose(settings: PoolSettings, memory: Memory, known: Known, now: float) -> 
         or _not_worth(settings, memory, reason, promise, now)
     )
     return held or Push(table, _why(estimates, situation, table, promise))
+
+
+def _under(limits: Sequence[Floor], table: Table, settings: PoolSettings) -> Table:
+    for limit in limits:
+        table = limit.applied(table, settings.max_requests)
+    return table
 
 
 def _scaled(memory: Memory, reason: str, now: float) -> Hold | None:

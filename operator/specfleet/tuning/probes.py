@@ -38,6 +38,7 @@ CLOSE = 0.98
 CHEAP = 0.9
 PROMISING = 1.0
 MOST_RUNGS = 3
+LOOK_SHARE = 0.8  # of the interval: a look from depth 0 that sees a change is followed by a probe and a push
 LEFT = 2.0
 MAX_SCRAPES = 3
 
@@ -112,7 +113,7 @@ def target(
 
 @dataclass(frozen=True, slots=True)
 class _Wish:
-    """A probe that is due. ``chance``: that the depth is better; 1 where nothing is known."""
+    """A probe that is due. ``chance``: that the depth is better than the one in force."""
 
     depth: int
     chance: float
@@ -125,23 +126,25 @@ def _wish(
     batch, pace = memory.batch or 1.0, settings.pace
     waited = now - memory.probed_at if memory.probed_at is not None else math.inf
     last = estimates.cost.last_measured(batch, depth)
+    chance = estimates.gain(batch, depth, current).chance_over(MARGIN)
     if last is None or estimates.cost.steps_near(batch, depth) < ENOUGH_STEPS:
         # The span after the last probe is part of it.
         due = waited >= max(pace.probe_unknown_interval_seconds, pace.probe_seconds)
         reason = f"depth {depth} at {batch:.1f} running requests is not known well enough"
-        return _Wish(depth, 1.0, reason) if due else None
+        # Depth 0 is what everything is compared with: it has to be seen once, however bad it looks.
+        return _Wish(depth, chance, reason) if due and (depth == 0 or chance >= LEAST_CHANCE) else None
     # At depth 0 nothing is drafted: only a probe can see that acceptance has come back.
     blind = current == 0
-    chance = estimates.gain(batch, depth, current).chance_over(MARGIN)
     soon = chance >= LIKELY or (blind and _cheap(estimates, batch, depth))
-    interval = pace.probe_unknown_interval_seconds if soon else pace.probe_known_interval_seconds
+    known = pace.probe_known_interval_seconds * (LOOK_SHARE if blind else 1.0)
+    interval = pace.probe_unknown_interval_seconds if soon else known
     if min(waited, now - last) < max(interval, pace.probe_seconds):
         return None
     stale = now - last >= REFRESH_SECONDS
     if not (blind or stale or chance >= LEAST_CHANCE):
         return None
     affords = affordable(memory, estimates, depth, current, pace.probe_seconds)
-    if not (affords or (blind and waited >= pace.probe_known_interval_seconds)):
+    if not (affords or (blind and waited >= known)):
         return None
     reason = f"depth {depth} at {batch:.1f} running requests is better with a chance of {chance:.0%}"
     looks_up = f"depth 0 drafts nothing: depth {depth} shows whether acceptance has come back"

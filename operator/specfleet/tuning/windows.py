@@ -23,7 +23,8 @@ MIN_STEPS = 10.0
 class Window:
     """Mean step time of one depth over some steps.
 
-    ``tokens`` is N, batch and drafts together; ``cached`` is KV, the tokens that attention read.
+    ``tokens`` is N, batch and drafts together; ``cached`` is KV, the tokens that attention read;
+    ``prompts`` are the prompt tokens that a step read beside them.
     """
 
     at: float
@@ -33,6 +34,7 @@ class Window:
     seconds: float
     steps: float
     cached: float = 0.0
+    prompts: float = 0.0
 
     @property
     def cell(self) -> tuple[int, int]:
@@ -44,6 +46,14 @@ class Window:
 
 
 Windows = tuple[Window, ...]
+
+
+def beside(batch: float) -> float:
+    """Say which share of the prompts is read in steps that decode.
+
+    A request that is alone reads its prompt in steps of its own; of many, hardly one finds nobody decoding.
+    """
+    return 1.0 - 1.0 / max(batch, 1.0)
 
 
 def remember(windows: Windows, new: Window) -> Windows:
@@ -75,6 +85,7 @@ def _joined(one: Window, other: Window) -> Window:
         seconds=mean(one.seconds, other.seconds),
         steps=steps,
         cached=mean(one.cached, other.cached),
+        prompts=mean(one.prompts, other.prompts),
     )
 
 

@@ -26,7 +26,7 @@ def log_ratio(cost: StepCost) -> float:
 
 
 def uncertainty(cost: StepCost) -> float:
-    return cost.uncertainty((1.0, 4.0, 3), (1.0, 3.0, 2))
+    return cost.uncertainty((1.0, 4.0, 3, 0.0), (1.0, 3.0, 2, 0.0))
 
 
 def drift(windows: int, per_window: float) -> list[float]:

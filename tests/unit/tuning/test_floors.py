@@ -6,9 +6,11 @@ import pytest
 
 from specfleet.api.objectives import EffectiveObjectives
 from specfleet.api.schedule import Row, flat
-from specfleet.tuning.floors import Pressure, burn, floor, late_first_tokens, queue_is_slow
+from specfleet.tuning.bins import bins
+from specfleet.tuning.floors import Pressure, burn, floors, late_first_tokens, queue_is_slow
 
 OBJECTIVES = EffectiveObjectives(None, 2.0, 1.0, 0.10)
+BINS = bins(64)
 
 
 @pytest.mark.parametrize(
@@ -23,26 +25,43 @@ OBJECTIVES = EffectiveObjectives(None, 2.0, 1.0, 0.10)
     ],
 )
 def test_kv_pressure_limits_depth(headroom: float | None, preemptions: float, depth: int | None) -> None:
-    found = floor(OBJECTIVES, [Pressure(0.0, headroom, preemptions)], batch=12.0)
+    found = floors(OBJECTIVES, [Pressure(0.0, headroom, preemptions)], BINS)
 
-    assert (None if found is None else found.depth) == depth
+    assert (found[-1].depth if found else None) == depth
 
 
 def test_the_worst_of_the_last_minutes_counts() -> None:
-    recent = [Pressure(0.0, 0.08, 0), Pressure(15.0, 0.5, 0)]
+    recent = [Pressure(0.0, 0.08, 0, batch=4.0), Pressure(15.0, 0.5, 0, batch=2.0)]
 
-    found = floor(OBJECTIVES, recent, batch=4.0)
+    (found,) = floors(OBJECTIVES, recent, BINS)
 
-    assert found is not None
     assert found.reason == "KV headroom 8% is under 10%: depth <= 1 from 4 requests"
 
 
-def test_a_floor_lowers_only_at_and_above_the_current_batch() -> None:
-    found = floor(OBJECTIVES, [Pressure(0.0, 0.08, 0)], batch=8.0)
+def test_a_floor_begins_with_the_bin_that_was_in_danger_whatever_the_load_is_now() -> None:
+    recent = [Pressure(at, 0.08, 0, batch=batch) for at, batch in ((0.0, 53.0), (15.0, 43.0))]
 
-    assert found is not None
-    assert found.applied(flat(5), 16) == (Row(7, 5), Row(None, 1))
-    assert found.applied(flat(0), 16) == flat(0)
+    (found,) = floors(OBJECTIVES, [*recent, Pressure(30.0, 0.5, 0, batch=3.0)], BINS)
+
+    assert found.from_requests == 40
+    assert found.applied(flat(5), 64) == (Row(39, 5), Row(None, 1))
+    assert found.applied(flat(0), 64) == flat(0)
+
+
+def test_the_tightest_batches_go_to_depth_0_and_those_below_them_to_1() -> None:
+    recent = [Pressure(0.0, 0.08, 0, batch=22.0), Pressure(15.0, 0.04, 0, batch=45.0)]
+    table = flat(5)
+
+    for one in floors(OBJECTIVES, recent, BINS):
+        table = one.applied(table, 64)
+
+    assert table == (Row(19, 5), Row(39, 1), Row(None, 0))
+
+
+def test_no_floor_asks_for_a_depth_0_that_takes_more_of_the_engine_than_depth_1() -> None:
+    (found,) = floors(OBJECTIVES, [Pressure(0.0, 0.04, 0, batch=45.0)], BINS, off=1)
+
+    assert (found.depth, found.from_requests) == (1, 40)
 
 
 @pytest.mark.parametrize(

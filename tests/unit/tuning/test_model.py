@@ -6,17 +6,20 @@ import pytest
 
 from specfleet.tuning.cost import StepCost
 from specfleet.tuning.estimates import Estimates
-from specfleet.tuning.model import Place, log_seconds_at, log_seconds_of
+from specfleet.tuning.model import CHUNK, Place, log_seconds, rows_of
 from specfleet.tuning.survival import Survival
 from specfleet.tuning.windows import Window, Windows, remember
 
-# o, m, c, e, v, d0, d1; the design has no term per request.
-WORKED = [3.7e-3, 14.4e-3, 59.5e-6, 1e-12, 4.77e-8, 0.6e-3, 0.9e-3]
+# o, m, c, e, v, d0, d1 and the tax; the design has no term per request.
+WORKED = [3.7e-3, 14.4e-3, 59.5e-6, 1e-12, 4.77e-8, 0.6e-3, 0.9e-3, 1e-12]
 CONTEXT = 1200.0
 
 
-def worked_seconds(batch: float, depth: int, cached: float) -> float:
-    logs, _ = log_seconds_at(Place(batch, batch * (depth + 1), depth, cached), WORKED)
+def worked_seconds(
+    batch: float, depth: int, cached: float, *, prompts: float = 0.0, tax: float = WORKED[-1]
+) -> float:
+    place = Place(batch, batch * (depth + 1), depth, cached, prompts)
+    (logs,), _ = log_seconds(rows_of((place,)), [*WORKED[:-1], tax])
     return math.exp(logs)
 
 
@@ -35,23 +38,30 @@ def test_the_formula_gives_the_worked_example(
     assert worked_seconds(batch, depth, cached) == pytest.approx(milliseconds / 1000, abs=1e-5)
 
 
-def test_its_slopes_are_those_of_the_formula() -> None:
-    place = Place(64, 256, 3, 76800)
-    logs, slopes = log_seconds_at(place, WORKED)
-
-    for i, number in enumerate(WORKED):
-        moved = [*WORKED[:i], number * (1 + 1e-6), *WORKED[i + 1 :]]
-        assert slopes[i] == pytest.approx((log_seconds_at(place, moved)[0] - logs) / 1e-6, abs=1e-4)
+def test_soft_off_pays_the_tax() -> None:
+    assert worked_seconds(16, 0, 19200, tax=0.08) == pytest.approx(20.54e-3, abs=1e-5)
+    assert worked_seconds(16, 3, 19200, tax=0.08) == worked_seconds(16, 3, 19200)
 
 
-def test_windows_and_places_have_one_formula() -> None:
-    window = Window(0.0, 3, 64, 256, 1.0, 200.0, 76800)
+def test_a_step_in_ten_with_a_whole_chunk_of_prompts_makes_the_mean_longer_by_a_tenth_of_the_difference() -> (
+    None
+):
+    # Beside 2,048 prompt tokens all is compute: (14.4^4 + (59.5e-3 * 2112)^4)^(1/4) = 125.67 ms.
+    alone = worked_seconds(16, 3, 19200)
 
-    (logs,), (slopes,) = log_seconds_of((window,), WORKED)
+    read = worked_seconds(16, 3, 19200, prompts=CHUNK / 10)
 
-    expected = log_seconds_at(Place(64, 256, 3, 76800), WORKED)
-    assert logs == pytest.approx(expected[0])
-    assert slopes == pytest.approx(expected[1])
+    assert read - alone == pytest.approx(0.1 * (125.67e-3 - (14.4**4 + 3.808**4) ** 0.25 * 1e-3), abs=1e-5)
+
+
+@pytest.mark.parametrize("depth", [0, 3])
+def test_its_slopes_are_those_of_the_formula(depth: int) -> None:
+    rows, numbers = rows_of((Place(64, 64.0 * (depth + 1), depth, 76800, 300.0),)), [*WORKED[:-1], 0.08]
+    (logs,), (slopes,) = log_seconds(rows, numbers)
+
+    for i, number in enumerate(numbers):
+        moved = [*numbers[:i], number * (1 + 1e-6), *numbers[i + 1 :]]
+        assert slopes[i] == pytest.approx((log_seconds(rows, moved)[0][0] - logs) / 1e-6, abs=1e-4)
 
 
 def some_windows(*cells: tuple[float, int], context: float = CONTEXT) -> Windows:
