@@ -1,19 +1,43 @@
 """One cluster and one installed release for all end-to-end tests; a fresh namespace for each test that asks.
 
 The cluster and the images are those of `make images`: SPECFLEET_KUBECONFIG if set, else the project's own.
+Two workers run the files beside each other, because most of a test is waiting. A test that takes something from all
+others, such as the operator, or that measures the machine, is marked ``alone`` and has the cluster to itself.
 """
 
+import fcntl
 import json
 import os
 import subprocess
 import sys
+import tempfile
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import httpx
 import pytest
 from tests.e2e.support import RELEASE, REPOSITORY, SYSTEM_NAMESPACE, Kube, Release, wait_for
+
+
+@contextmanager
+def locked(name: str, how: int) -> Iterator[None]:
+    """Hold a lock that all workers know, ``fcntl.LOCK_SH`` together or ``fcntl.LOCK_EX`` alone."""
+    with (Path(tempfile.gettempdir()) / f"specfleet-e2e-{name}.lock").open("w") as file:
+        fcntl.flock(file, how)
+        yield
+
+
+# First, so that a test's time limit does not run while it waits for its turn.
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
+    alone = item.get_closest_marker("alone") is not None
+    with ExitStack() as held:
+        # Who waits to be alone holds the turn: others would else follow each other for ever.
+        with locked("turn", fcntl.LOCK_EX):
+            held.enter_context(locked("cluster", fcntl.LOCK_EX if alone else fcntl.LOCK_SH))
+        return (yield)
 
 
 def _tool(command: str) -> str:
@@ -50,7 +74,8 @@ def images() -> dict[str, str]:
 def release(kube: Kube, images: dict[str, str]) -> Release:
     """The chart, installed with its own Prometheus and a pace that suits tests."""
     release = Release(kube, images)
-    release.upgrade()
+    with locked("release", fcntl.LOCK_EX):
+        release.upgrade()
     kube.run(
         "rollout", "status", f"deployment/{RELEASE}-prometheus", "-n", SYSTEM_NAMESPACE, "--timeout=120s"
     )

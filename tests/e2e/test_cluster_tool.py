@@ -29,6 +29,7 @@ WARM_START_SECONDS = 30.0
 pytestmark = [
     pytest.mark.skipif(choose_here().kind is not Kind.LOCAL, reason="another cluster is used in its place"),
     pytest.mark.timeout(600),
+    pytest.mark.alone,
 ]
 
 

@@ -42,6 +42,7 @@ def metrics_available(kube: Kube, namespace: str, name: str, status: str) -> Cal
     return read
 
 
+@pytest.mark.alone
 def test_without_prometheus_schedule_and_pods_stay_and_the_status_says_why(
     kube: Kube, release: Release, namespace: str
 ) -> None:

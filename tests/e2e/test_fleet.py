@@ -21,7 +21,7 @@ from tests.e2e.support import (
     wait_ready,
 )
 
-pytestmark = pytest.mark.timeout(900)
+pytestmark = [pytest.mark.timeout(900), pytest.mark.alone]
 
 # Issue 3, "Done when".
 TUNED = [f"chat-{number}" for number in range(10)]

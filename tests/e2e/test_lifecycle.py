@@ -233,6 +233,7 @@ def test_children_deleted_and_edited_by_hand_are_put_back(kube: Kube, namespace:
     assert identities(pods_serve(kube, namespace, "chat", 1)) == identities(pods)
 
 
+@pytest.mark.alone
 @pytest.mark.parametrize("asked_of_a_dead_one", [False, True], ids=["while-it-works", "while-it-is-dead"])
 def test_an_operator_killed_in_the_middle_finishes_what_was_asked(
     kube: Kube, release: Release, namespace: str, asked_of_a_dead_one: bool

@@ -128,6 +128,7 @@ async def versions(client: KubernetesClient, namespace: str) -> dict[tuple[str, 
     }
 
 
+@pytest.mark.alone
 async def test_a_hundred_fleets_without_pods_reconcile_from_cold_within_a_minute(
     client: KubernetesClient, kubeconfig: Path, namespace: str
 ) -> None:

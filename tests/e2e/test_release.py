@@ -118,6 +118,7 @@ def apply_crd(kube: Kube, crd: dict[str, Any]) -> None:
     kube.run("apply", *flags, "-f", "-", stdin=yaml.safe_dump(crd))
 
 
+@pytest.mark.alone
 def test_an_upgrade_of_operator_and_crd_rolls_no_engine_pod(
     kube: Kube, release: Release, images: dict[str, str], namespace: str
 ) -> None:
@@ -159,6 +160,7 @@ def test_an_upgrade_of_operator_and_crd_rolls_no_engine_pod(
     complete(kube, namespace, "chat")
 
 
+@pytest.mark.alone
 def test_a_release_for_one_namespace_serves_there_and_leaves_engines_and_crd_behind(
     kube: Kube, release: Release, images: dict[str, str], confined: Confined
 ) -> None:
