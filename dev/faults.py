@@ -3,8 +3,8 @@
     python -m dev.faults [--check]
 
 A test says so with ``@pytest.mark.fault("vllm#7627")``, which names one or more references of a row.
-``--check`` changes nothing and fails if the page is not what it would be. Each fails if a marker names what no row
-has, or if nothing guards against a row.
+``--check`` changes nothing and fails if the page is not what it would be. Both fail if a marker names what no
+row has, or if nothing guards against a row.
 """
 
 import ast

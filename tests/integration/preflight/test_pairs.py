@@ -486,6 +486,7 @@ def test_two_devices_share_weights_and_kv(tmp_path: Path) -> None:
     assert "KV cache 65,536 + 2,048 bytes a token" in verdict.plan
 
 
+@pytest.mark.fault("sglang#35275")
 @pytest.mark.fault("vllm#9995", "vllm#14067")
 @pytest.mark.parametrize(
     ("memory", "changes", "part", "message"),

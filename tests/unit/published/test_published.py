@@ -106,6 +106,7 @@ def test_what_a_row_measured_itself_does_not_enter_its_prediction() -> None:
     assert after.published[2] == pytest.approx(3 * before.published[2])
 
 
+@pytest.mark.fault("vllm#49163")
 def test_a_tie_goes_to_the_smaller_depth() -> None:
     assert a_prediction({0: 1.0, 1: 1.200, 3: 1.205}, {0: 1.0, 1: 1.2, 3: 1.3}).predicted_depth == 1
 

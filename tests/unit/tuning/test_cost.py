@@ -41,6 +41,7 @@ def test_one_notch_beside_measured_cells_is_within_ten_percent() -> None:
             )
 
 
+@pytest.mark.fault("vllm#44336")
 def test_fewer_drafts_at_the_same_depth_cost_less_beyond_the_knee() -> None:
     cost = StepCost(some_windows((16, 0), (16, 5), (1, 0), (1, 5)), 0.0)
 

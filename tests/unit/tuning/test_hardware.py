@@ -23,6 +23,7 @@ def test_a_device_is_found_by_its_node_label(product: str, flops: float, bandwid
     assert knee_tokens(product) == pytest.approx(1.36 * 0.6 * flops / bandwidth)
 
 
+@pytest.mark.fault("vllm#44336")
 @pytest.mark.parametrize("product", ["", "NVIDIA-GeForce-RTX-9999", "AMD-Instinct"])
 def test_an_unknown_device_has_no_prior(product: str) -> None:
     assert knee_tokens(product) is None
