@@ -12,8 +12,8 @@ from specfleet.api.kinds import DEPLOYMENT, SPECULATIVE_DEPLOYMENT
 __all__ = ["server"]
 
 FLEETS = 100
-# The issue allows 60 s on a real API server that shares the two cores; this one costs little.
-COLD_SECONDS = 30.0
+# The figure of the issue, for a real API server; here the server shares the process, and other tests the cores.
+COLD_SECONDS = 60.0
 
 
 def all_told(server: FakeServer) -> bool:
