@@ -1,5 +1,6 @@
 """Build the project's images with buildah, in a store of the cache folder, on a base by debootstrap."""
 
+import fcntl
 import os
 import subprocess
 import sys
@@ -39,9 +40,22 @@ class Builder:
         scratch.mkdir(parents=True, exist_ok=True)
         return run(command, environment={**os.environ, "TMPDIR": str(scratch)}, log=log)
 
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        """Let one tool at a time build, in a store without what ended builds and older images left there.
+
+        The steps of the images that have a name stay for the next build.
+        """
+        self._folder.mkdir(parents=True, exist_ok=True)
+        with (self._folder / "lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            packages.install(packages.IMAGE_PACKAGES)
+            self._buildah("rm", "--all")
+            self._buildah("rmi", "--prune")
+            yield
+
     def build(self, recipe: Recipe) -> str:
         """Build one image; answer its reference."""
-        packages.install(packages.IMAGE_PACKAGES)
         self._provide_base()
         local = f"localhost/{repository(recipe.name)}:dev"
         with self._context(recipe) as (context, dockerfile), pip_secrets() as secrets:
