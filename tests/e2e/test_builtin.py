@@ -135,6 +135,7 @@ def test_a_deeper_pin_takes_fewer_steps_for_the_same_text_and_restarts_nothing(
     assert identities(engine_pods(kube, served, NAME)) == before
 
 
+@pytest.mark.alone  # the length of its stream is taken from the speed just before
 def test_a_stream_outlives_the_end_of_its_pod_while_new_work_is_refused(kube: Kube, served: str) -> None:
     pod = only_pod(kube, served)
     pin(kube, served, pod, 0)

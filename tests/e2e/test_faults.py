@@ -135,4 +135,10 @@ def test_a_name_that_is_taken_is_told_and_left_alone_until_it_is_free(kube: Kube
     for fleet in TAKEN:
         healed = wait_ready(kube, namespace, fleet)
         assert condition(healed, "Degraded")["status"] == "False"
+        health = kube.service(namespace, fleet, "/health")
+        wait_for(
+            f"the new Service {fleet} has found its pod",
+            lambda path=health: kube.proxy.get(path).status_code == 200,
+            seconds=30,
+        )
         complete(kube, namespace, fleet)

@@ -12,7 +12,7 @@ from specfleet.api.kinds import DEPLOYMENT, SPECULATIVE_DEPLOYMENT
 __all__ = ["server"]
 
 FLEETS = 100
-# The figure of the issue, for a real API server; here the server shares the process, and other tests the cores.
+# The figure of the issue for a real API server; here the server shares the process, and tests the cores.
 COLD_SECONDS = 60.0
 
 
