@@ -81,7 +81,8 @@ ENTRYPOINT ["python", "-m", "specfleet_engine"]
 # be had, the image has no libraries: the engine then computes in torch, slower, and its log says so.
 FROM python AS kernels
 RUN command -v g++ || (apt-get update -q && apt-get install -q -y --no-install-recommends g++) || true
-COPY engine_image/specfleet_engine/kernels/build.py engine_image/specfleet_engine/kernels/layer.cpp /tmp/kernels/
+COPY engine_image/specfleet_engine/kernels/build.py engine_image/specfleet_engine/kernels/*.h \
+    engine_image/specfleet_engine/kernels/layer.cpp /tmp/kernels/
 RUN mkdir /tmp/built && (python /tmp/kernels/build.py /tmp/built || echo "no compiled kernels in this image")
 
 FROM torch AS engine

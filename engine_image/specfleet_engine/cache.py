@@ -8,6 +8,8 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+from specfleet_engine.pages import huge_zeros
+
 __all__ = ["BLOCK_SIZE", "BlockPool", "FeatureCache", "KVCache", "blocks_for", "slots_for"]
 
 BLOCK_SIZE = 16
@@ -129,8 +131,11 @@ class KVCache:
     ) -> None:
         shape = (layers, blocks, BLOCK_SIZE, kv_heads, head_size)
         # Zeros, not empty: places after a sequence's end are read and then masked, and NaN times 0 is NaN.
-        self.keys = torch.zeros(shape, dtype=dtype, device=device)
-        self.values = torch.zeros(shape, dtype=dtype, device=device)
+        if device.type == "cpu":
+            self.keys, self.values = huge_zeros(shape, dtype), huge_zeros(shape, dtype)
+        else:
+            self.keys = torch.zeros(shape, dtype=dtype, device=device)
+            self.values = torch.zeros_like(self.keys)
         self.tokens = blocks * BLOCK_SIZE
 
     def write(self, layer: int, slots: torch.Tensor, keys: torch.Tensor, values: torch.Tensor) -> None:

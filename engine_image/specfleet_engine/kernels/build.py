@@ -1,4 +1,4 @@
-"""Compiles `layer.cpp` once for each instruction set; imports nothing of the engine, so that an image can.
+"""Compiles `layer.cpp` and its headers; imports nothing of the engine, so that an image can.
 
 `python build.py FOLDER` builds all of them there, for the images, which have no compiler. Elsewhere the
 engine builds the one that it needs at its first start, in seconds, and keeps it in the cache of the user.
@@ -14,6 +14,7 @@ from pathlib import Path
 __all__ = ["LEVELS", "Unbuildable", "build", "library_name"]
 
 SOURCE = Path(__file__).with_name("layer.cpp")
+HEADERS = tuple(SOURCE.with_name(name) for name in ("attention.h", "products.h", "vectors.h"))
 
 # Best first: compiler flags, and what a processor must have for them.
 _AVX2 = {"avx2", "fma", "bmi1", "bmi2", "f16c", "movbe", "abm"}
@@ -36,8 +37,9 @@ class Unbuildable(Exception):
 
 
 def library_name(level: str) -> str:
-    """Name the library of a level; the name changes with the source and the flags."""
-    key = SOURCE.read_bytes() + " ".join((*_FLAGS, *LEVELS[level][0])).encode()
+    """Name the library of a level; the name changes with the sources and the flags."""
+    sources = b"".join(file.read_bytes() for file in (SOURCE, *HEADERS))
+    key = sources + " ".join((*_FLAGS, *LEVELS[level][0])).encode()
     return f"layer-{level}-{hashlib.sha256(key).hexdigest()[:12]}.so"
 
 

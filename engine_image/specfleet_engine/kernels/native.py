@@ -12,13 +12,23 @@ from typing import Any
 
 import numpy as np
 import torch
+import torch.nn.functional as F  # noqa: N812  the name that torch's own documentation uses
 
 from specfleet_engine.batch import Batch
 from specfleet_engine.kernels.build import LEVELS, Unbuildable, build, library_name
 from specfleet_engine.kernels.linear import joined
-from specfleet_engine.kernels.pages import HugePages
+from specfleet_engine.pages import HugePages
 
-__all__ = ["Library", "NativeHead", "NativeLayer", "NativeLinear", "NativeRotary", "fits", "open_library"]
+__all__ = [
+    "Library",
+    "NativeEmbedding",
+    "NativeHead",
+    "NativeLayer",
+    "NativeLinear",
+    "NativeRotary",
+    "fits",
+    "open_library",
+]
 
 _PREBUILT = Path(__file__).with_name("built")
 _TYPES = {torch.float32: "float32", torch.bfloat16: "bfloat16"}
@@ -68,6 +78,13 @@ class Library:
             outputs, inputs = weight.shape
             weight = weight.view(outputs // 16, 16, inputs // 32, 16, 2).permute(0, 2, 3, 1, 4)
         return self._weights.place(weight)
+
+    @staticmethod
+    def lines(packed: torch.Tensor, numbers: torch.Tensor) -> torch.Tensor:
+        """Read lines of a `packed` weight: ``numbers`` [...] to [..., in]."""
+        if packed.dim() == 2:
+            return F.embedding(numbers, packed)
+        return packed[numbers // 16, :, :, numbers % 16].flatten(start_dim=-3)
 
 
 @cache
@@ -150,7 +167,7 @@ class NativeLayer(torch.nn.Module):
         small = [qkv.bias, *(None if norm is None else norm.weight for norm in norms)]
         # Held here: the library sees addresses only.
         self._weights = [library.packed(weight.detach()) for weight in products]
-        self._small = [None if one is None else one.detach().float().contiguous() for one in small]
+        self._small = [None if one is None else one.detach().float() for one in small]
         size: int = attention.head_dim
         self._layer = _Layer(
             qkv.in_features,
@@ -182,7 +199,7 @@ class NativeHead(torch.nn.Module):
 
     def __init__(self, weight: torch.Tensor, library: Library) -> None:
         super().__init__()
-        self._weight = library.packed(weight)
+        self.packed = library.packed(weight)
         self._outputs, self._inputs = weight.shape
         types = (ctypes.c_void_p, ctypes.c_int64, ctypes.c_void_p, *(ctypes.c_int64,) * 3, ctypes.c_void_p)
         self._call = library.function("project", weight.dtype, *types)
@@ -192,8 +209,19 @@ class NativeHead(torch.nn.Module):
         logits = torch.empty((*rows.shape[:-1], self._outputs), dtype=torch.float32)
         count = rows.numel() // self._inputs
         sizes = (self._outputs, self._inputs, torch.get_num_threads())
-        self._call(rows.data_ptr(), count, self._weight.data_ptr(), *sizes, logits.data_ptr())
+        self._call(rows.data_ptr(), count, self.packed.data_ptr(), *sizes, logits.data_ptr())
         return logits
+
+
+class NativeEmbedding(torch.nn.Module):
+    """The embedding of a model whose head is the same matrix, which is so held once."""
+
+    def __init__(self, head: NativeHead) -> None:
+        super().__init__()
+        self._packed = head.packed
+
+    def forward(self, tokens: torch.Tensor) -> torch.Tensor:
+        return Library.lines(self._packed, tokens)
 
 
 class NativeLinear(torch.nn.Module):

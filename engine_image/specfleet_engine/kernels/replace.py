@@ -11,6 +11,7 @@ from specfleet_engine.kernels.layers import LEAN_LAYERS, LeanLayer, SignedRotary
 from specfleet_engine.kernels.linear import linear_for, linear_of
 from specfleet_engine.kernels.native import (
     Library,
+    NativeEmbedding,
     NativeHead,
     NativeLayer,
     NativeLinear,
@@ -33,6 +34,7 @@ def speed_up(model: Any, flags: frozenset[str] | None = None) -> str:
     if model.device.type != "cpu":
         return str(Kernel.TORCH)
     flags = cpu_flags() if flags is None else flags
+    _let_go_of_the_file(model)
     lean = {type(layer).__name__ for layer in model.model.layers} <= LEAN_LAYERS
     if lean and fits(model.config) and model.lm_head.bias is None:
         library = open_library(flags)
@@ -60,12 +62,26 @@ def linear_maker(
     return linear
 
 
+def _let_go_of_the_file(model: Any) -> None:
+    """Copy what no kernel lays out anew. Weights are read as views of the mapped file.
+
+    One view that is left keeps all pages of the file resident, beside the weights as the kernels hold them.
+    """
+    for module in model.modules():
+        if not isinstance(module, torch.nn.Linear):
+            for weight in module.parameters(recurse=False):
+                weight.data = weight.data.clone()
+
+
 def _compute_natively(model: Any, library: Library) -> None:
     decoder = model.model
+    tied = model.lm_head.weight is decoder.embed_tokens.weight
     decoder.rotary_emb = NativeRotary(decoder.rotary_emb)
     for index, layer in enumerate(decoder.layers):
         decoder.layers[index] = NativeLayer(layer, library)
     model.lm_head = NativeHead(model.lm_head.weight.detach(), library)
+    if tied:
+        decoder.embed_tokens = NativeEmbedding(model.lm_head)
 
 
 def _compute_in_torch(model: Any, kernel: Kernel, *, lean: bool) -> str:

@@ -5,6 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from safetensors.torch import load_file
 from tests.integration.engine.checkpoints import KINDS, VOCABULARY, save_random
 from tests.integration.engine.driving import a_core, drive, generate, greedy
 from transformers import AutoModelForCausalLM
@@ -63,6 +64,32 @@ def test_bfloat16_logits_are_those_of_float32_up_to_the_rounding_of_bfloat16(lla
 
     # Eight layers, each with a few roundings to 8 bits of what goes into a product.
     assert (got - expected).norm() / expected.norm() < 0.03
+
+
+@pytest.mark.usefixtures("processor")
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("kind", ["llama", "smollm2"])
+def test_embeddings_are_those_of_the_file_also_where_the_head_is_the_same_table(
+    tmp_path: Path, kind: str, dtype: torch.dtype
+) -> None:
+    folder = save_random(tmp_path, kind, layers=1)
+    table = load_file(folder / "model.safetensors")["model.embed_tokens.weight"]
+    tokens = torch.arange(VOCABULARY).view(2, -1)
+
+    got = load_model(folder, dtype).embed(tokens)
+
+    assert torch.equal(got, table.to(dtype)[tokens])
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_no_page_of_the_file_stays_where_compiled_layers_hold_the_weights(tmp_path: Path, kind: str) -> None:
+    folder = save_random(tmp_path, kind, layers=2)
+
+    model = load_model(folder, torch.float32)
+
+    if not model.kernel.startswith("native"):
+        pytest.skip("no compiled layers on this machine")
+    assert str(folder) not in Path("/proc/self/maps").read_text()
 
 
 @pytest.mark.usefixtures("processor")

@@ -2,7 +2,7 @@
 
 import torch
 
-from specfleet_engine.kernels.pages import HugePages
+from specfleet_engine.pages import HugePages, huge_zeros
 
 MIB = 1 << 20
 
@@ -35,3 +35,13 @@ def test_memory_outlives_the_one_who_placed_it() -> None:
     placed = HugePages().place(torch.arange(1000))
 
     assert placed.tolist() == list(range(1000))
+
+
+def test_huge_zeros_are_zeros_of_the_wanted_shape_that_can_be_written() -> None:
+    zeros = huge_zeros((3, 5, 7), torch.bfloat16)
+
+    assert zeros.shape == (3, 5, 7)
+    assert zeros.is_contiguous()
+    assert not zeros.any()
+    zeros[1] = 2
+    assert zeros.sum() == 70
