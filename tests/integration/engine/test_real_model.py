@@ -202,7 +202,7 @@ def test_the_main_thread_computes_nothing(monkeypatch: pytest.MonkeyPatch) -> No
         loaded_in.append(threading.current_thread().name)
         raise ModelRefused("enough")
 
-    monkeypatch.setattr("specfleet_engine.__main__._load", load)
+    monkeypatch.setattr("specfleet_engine.__main__.load", load)
 
     main(["--model", "/nowhere", "--served-model-name", "m"])
 
