@@ -13,7 +13,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from dev.bench.arms import Engine, Generator, Peer, start_vllm
+from dev.bench.arms import Generator, Peer, start_engine, start_twins, start_vllm
 from dev.bench.errors import BenchError, PeerMissing
 from dev.bench.figures import figures
 from dev.bench.report import draw, write_report
@@ -30,6 +30,7 @@ from specfleet_engine.kernels.capability import cpu_flags, multiplies_bfloat16
 REPOSITORY = Path(__file__).parents[2]
 FOLDER = REPOSITORY / "build" / "bench-engine"
 REPORT = FOLDER / "report.json"
+STARTS = 3
 IDLE = "import time, torch, transformers; print('idle', flush=True); time.sleep(600)"
 
 
@@ -72,33 +73,31 @@ def _perform(given: argparse.Namespace, console: Console) -> dict[str, Any]:
     record: dict[str, Any] = {"dtype": dtype, "cores": len(cores), "rounds": []}
     record["weight_bytes"] = sum(file.stat().st_size for file in model.glob("*.safetensors"))
     with ExitStack() as ending:
-
-        def resting(peer: Any) -> Any:
-            ending.callback(peer.server.end)
-            peer.server.rest()
-            return peer
-
         idle = _idle_bytes()
-        ours: Engine = resting(Engine.start("ours", model, "bfloat16", [], FOLDER))
-        record["start_seconds"] = ours.start_seconds
+        record["start_seconds"] = [_start_seconds(model) for _ in range(STARTS - 1)]
+        ours, seconds = start_engine("ours", model, FOLDER, ending)
+        record["start_seconds"].append(seconds)
         record["kernel"] = _logged(FOLDER / "ours.log", "kernel")
         record["memory"] = {"idle": idle, "kv": int(_logged(FOLDER / "ours.log", "kv_mib")) << 20}
-        flags = ["--method", "ngram", "--max-depth", str(MAX_DEPTH)]
-        drafting: Engine = resting(Engine.start("drafting", model, "bfloat16", flags, FOLDER))
-        # Drafts with the target itself: what is asked of it here is only to be there.
-        flags = ["--method", "draftModel", "--proposer", str(model), "--max-depth", str(MAX_DEPTH)]
-        with_draft_model: Engine = resting(Engine.start("draft-model", model, "bfloat16", flags, FOLDER))
-        generator: Generator = resting(Generator.start(model, dtype, FOLDER))
+        depth = ["--max-depth", str(MAX_DEPTH)]
+        flags = {
+            "plain": [],
+            "ngram": ["--method", "ngram", *depth],
+            # Drafts with the target itself: what is asked of it here is only to be there.
+            "draft-model": ["--method", "draftModel", "--proposer", str(model), *depth],
+        }
+        plain, drafting, with_draft_model = start_twins(flags, model, FOLDER, ending)
+        generator = Generator.start(model, dtype, FOLDER, ending)
         peers: dict[str, Peer] = {"transformers": generator}
         try:
             if given.without_vllm:
                 raise PeerMissing("left out by --without-vllm")
             console.print("bench-engine: vLLM is being started, and installed if it is not there yet")
-            peers["vllm"] = resting(start_vllm(provide_vllm(cache_folder()), model, dtype, cores, FOLDER))
+            peers["vllm"] = start_vllm(provide_vllm(cache_folder()), model, dtype, cores, FOLDER, ending)
         except (PeerMissing, BenchError) as error:
             record["vllm_missing"] = str(error)
         record["peers"] = list(peers)
-        arms = Arms(ours, drafting, with_draft_model, generator, peers)
+        arms = Arms(ours, plain, drafting, with_draft_model, generator, peers)
         for section in given.sections:
             _measure(section, arms, record["rounds"], console)
             record["memory"]["engine"] = resident_bytes(ours.server.pid)
@@ -116,6 +115,12 @@ def _measure(section: str, arms: Arms, rounds: list[dict[str, Any]], console: Co
     except BenchError as error:
         console.print(f"bench-engine: {section}: {error}", style="red", markup=False)
     console.print(f"bench-engine: {section} took {time.monotonic() - began:.0f} s")
+
+
+def _start_seconds(model: Path) -> float:
+    """Start the engine, end it, and give the seconds until it had answered."""
+    with ExitStack() as ending:
+        return start_engine("start", model, FOLDER, ending)[1]
 
 
 def _logged(log: Path, field: str) -> str:

@@ -1,19 +1,20 @@
-"""The processes that take turns, and what a slice of each measures."""
+"""The processes that take turns, and what a slice of each measures. All rest once they are ready."""
 
 import json
 import sys
 import time
 import urllib.request
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 from dev.bench.client import Slice, Watch, counters, drive
 from dev.bench.errors import BenchError
-from dev.bench.servers import Server, free_port
+from dev.bench.servers import Group, Server, free_port
 from dev.bench.vllm_cpu import Vllm
 
-__all__ = ["Engine", "Generator", "Peer", "start_vllm"]
+__all__ = ["Engine", "Generator", "Peer", "start_engine", "start_twins", "start_vllm"]
 
 _START_SECONDS = 60.0
 # vLLM compiles at its first start.
@@ -25,7 +26,7 @@ _POLL_SECONDS = 0.1
 class Peer:
     """One server of the OpenAI interface, at rest unless it measures."""
 
-    def __init__(self, server: Server, model: Path) -> None:
+    def __init__(self, server: Group, model: Path) -> None:
         self.server = server
         self._model = model
 
@@ -39,12 +40,16 @@ class Peer:
         return drive(self.server.port, self._model.name, prompts, tokens)
 
 
-def start_vllm(vllm: Vllm, model: Path, dtype: str, cores: Sequence[int], logs: Path) -> Peer:
+def start_vllm(
+    vllm: Vllm, model: Path, dtype: str, cores: Sequence[int], logs: Path, ending: ExitStack
+) -> Peer:
     """Start vLLM and wait for it."""
     port = free_port()
     command = vllm.command(model, dtype, port)
     server = Server("vllm", command, vllm.environment(cores), port, logs / "vllm.log")
     server.wait_ready("/health", _VLLM_START_SECONDS)
+    ending.callback(server.end)
+    server.rest()
     return Peer(server, model)
 
 
@@ -52,12 +57,14 @@ class Generator(Peer):
     """transformers' `generate`, and the memory's bandwidth."""
 
     @classmethod
-    def start(cls, model: Path, dtype: str, logs: Path) -> "Generator":
+    def start(cls, model: Path, dtype: str, logs: Path, ending: ExitStack) -> "Generator":
         """Start the process and wait for it."""
         port = free_port()
         command = [sys.executable, "-m", "dev.bench.generator", str(model), dtype, str(port)]
         server = Server("transformers", command, {}, port, logs / "transformers.log")
         server.wait_ready("/", _START_SECONDS)
+        ending.callback(server.end)
+        server.rest()
         return cls(server, model)
 
     def bytes_per_second(self) -> float:
@@ -84,26 +91,11 @@ class Generator(Peer):
 class Engine(Peer):
     """Our engine. With a proposer it follows a schedule file, which `set_depth` writes."""
 
-    def __init__(self, server: Server, model: Path, schedule: Path) -> None:
+    def __init__(self, server: Group, model: Path, schedule: Path) -> None:
         super().__init__(server, model)
-        self.start_seconds = 0.0
         self._schedule = schedule
         self._version = 0
         self._depth = 0
-
-    @classmethod
-    def start(cls, name: str, model: Path, dtype: str, flags: Sequence[str], logs: Path) -> "Engine":
-        """Start the engine and wait until it has answered."""
-        port = free_port()
-        schedule = logs / f"{name}-schedule.json"
-        schedule.unlink(missing_ok=True)
-        command = [sys.executable, "-m", "specfleet_engine", "--model", str(model), "--dtype", dtype]
-        command += ["--served-model-name", model.name, "--host", "127.0.0.1", "--port", str(port)]
-        command += ["--max-model-len", "1024", "--max-num-seqs", "16", "--kv-cache-mib", "512"]
-        command += ["--schedule-file", str(schedule), *flags]
-        engine = cls(Server(name, command, {}, port, logs / f"{name}.log"), model, schedule)
-        engine.start_seconds = engine.server.wait_ready("/ready", _START_SECONDS)
-        return engine
 
     def set_depth(self, depth: int, limit: int) -> None:
         """Write a schedule with one depth; the engine takes it within a second of working."""
@@ -151,3 +143,48 @@ class Engine(Peer):
                 return
             time.sleep(_POLL_SECONDS)
         raise BenchError(f"{self.server.name} did not take schedule {self._version}")
+
+
+def start_engine(name: str, model: Path, logs: Path, ending: ExitStack) -> tuple[Engine, float]:
+    """Start our engine without a proposer; give it and the seconds until it had answered."""
+    port, schedule = free_port(), _schedule(name, logs)
+    command = [sys.executable, "-m", "specfleet_engine", *_flags(model, port, schedule)]
+    server = Server(name, command, {}, port, logs / f"{name}.log")
+    seconds = server.wait_ready("/ready", _START_SECONDS)
+    ending.callback(server.end)
+    server.rest()
+    return Engine(server, model, schedule), seconds
+
+
+def start_twins(
+    flags: Mapping[str, Sequence[str]], model: Path, logs: Path, ending: ExitStack
+) -> list[Engine]:
+    """Start one engine for each name in ``flags``; their weights lie in the same memory (`twins`)."""
+    ports = {name: free_port() for name in flags}
+    schedules = {name: _schedule(name, logs) for name in flags}
+    groups = logs / "twins.json"
+    command = [sys.executable, "-m", "dev.bench.twins", str(groups)]
+    command += [json.dumps([*_flags(model, ports[name], schedules[name]), *flags[name]]) for name in flags]
+    server = Server("twins", command, {}, free_port(), logs / "twins.log")
+    server.wait_ready("/ready", _START_SECONDS, [*ports.values()])
+    ending.callback(server.end)
+    leaders = json.loads(groups.read_text(encoding="utf-8"))
+    engines = [
+        Engine(Group(name, leader, ports[name]), model, schedules[name])
+        for name, leader in zip(flags, leaders, strict=True)
+    ]
+    for engine in engines:
+        engine.server.rest()
+    return engines
+
+
+def _schedule(name: str, logs: Path) -> Path:
+    file = logs / f"{name}-schedule.json"
+    file.unlink(missing_ok=True)
+    return file
+
+
+def _flags(model: Path, port: int, schedule: Path) -> list[str]:
+    flags = ["--model", str(model), "--dtype", "bfloat16", "--served-model-name", model.name]
+    flags += ["--host", "127.0.0.1", "--port", str(port), "--schedule-file", str(schedule)]
+    return [*flags, "--max-model-len", "1024", "--max-num-seqs", "16", "--kv-cache-mib", "512"]

