@@ -5,7 +5,7 @@ from functools import lru_cache
 
 from specfleet.tuning.drift import Prediction, Regression
 from specfleet.tuning.model import Place, prior_from
-from specfleet.tuning.windows import Window, Windows
+from specfleet.tuning.windows import MOST_CHUNK, Window, Windows
 
 ENOUGH_STEPS = 60.0  # per depth and neighbourhood
 FULL_STEPS = 200.0
@@ -18,8 +18,9 @@ Point = tuple[float, float, int, float]  # batch, tokens, depth, prompt tokens o
 class StepCost:
     """Predicts step times from windows, as seen at ``now``.
 
-    ``context``: cached tokens of one request. ``knee_tokens``: of hardware that is known (`hardware`).
-    ``taxed`` False: depth 0 was measured in engines without a proposer.
+    ``context``: cached tokens of one request. ``chunk``: prompt tokens that are read at once.
+    ``knee_tokens``: of hardware that is known (`hardware`). ``taxed`` False: depth 0 was measured in engines
+    without a proposer.
     """
 
     def __init__(
@@ -28,11 +29,13 @@ class StepCost:
         now: float,
         *,
         context: float = 0.0,
+        chunk: float = MOST_CHUNK,
         knee_tokens: float | None = None,
         taxed: bool = True,
     ) -> None:
         self._now = now
         self._context = context
+        self._chunk = chunk
         self._steps: dict[tuple[float, int], float] = {}
         self._predictions: dict[Place, Prediction] = {}
         self._by_depth: dict[int, list[Window]] = {}
@@ -62,17 +65,12 @@ class StepCost:
         return self._predictions[place]
 
     def _place(self, batch: float, tokens: float, depth: int, prompts: float) -> Place:
-        return Place(batch, tokens, depth, batch * self._context, prompts)
+        return Place(batch, tokens, depth, batch * self._context, prompts, self._chunk)
 
     @property
     def depths(self) -> Collection[int]:
         """Every depth that was measured, at whatever batch."""
         return self._by_depth.keys()
-
-    @property
-    def tax(self) -> float:
-        """By which share a step at depth 0 is longer than one of an engine without a proposer."""
-        return self._fitted().tax
 
     def steps_near(self, batch: float, depth: int) -> float:
         """Measured steps at a depth near a batch, whatever their age."""

@@ -24,6 +24,7 @@ from specfleet.tuning.rows import changed, written
 from specfleet.tuning.settings import PoolSettings
 from specfleet.tuning.state import State, state_of
 from specfleet.tuning.verify import applied, verified
+from specfleet.tuning.windows import MOST_CHUNK
 
 FULL_WINDOW_PASSES = 3  # also what it takes to come back from a data fault
 PROBE_WIDTH = 1.4  # a probe covers that range around the batch in use
@@ -117,10 +118,10 @@ def _estimates(settings: PoolSettings, memory: Memory, now: float) -> Estimates 
     if not memory.windows:
         return None
     throughput = memory.slow_passes >= SLOW_PASSES
-    cost = StepCost(memory.windows, now, context=memory.context or 0.0, knee_tokens=settings.knee_tokens)
+    context, chunk = memory.context or 0.0, memory.chunk or MOST_CHUNK
+    cost = StepCost(memory.windows, now, context=context, chunk=chunk, knee_tokens=settings.knee_tokens)
     estimates = Estimates(memory.survival, cost, memory.rho or 0.0, throughput)
-    batches = {one.middle for one in bins(settings.max_requests)} | {memory.batch or 1.0}
-    estimates.prepare(batches, settings.candidates)
+    estimates.prepare([one.middle for one in bins(settings.max_requests)], settings.candidates)
     return estimates
 
 
@@ -222,7 +223,9 @@ def _doubt(settings: PoolSettings, evidence: Evidence, memory: Memory) -> Hold |
 
 
 def _probe(settings: PoolSettings, memory: Memory, known: _Known, now: float) -> Decision | None:
-    if known.estimates is None or not _moving(memory, now) or refusal(memory, settings, now) is not None:
+    blind = depth_for(known.situation.table, _running(memory)) == 0
+    refused = refusal(memory, settings, now, blind=blind)
+    if known.estimates is None or not _moving(memory, now) or refused is not None:
         return None
     chosen = target(memory, known.estimates, known.situation, settings, now)
     return _probe_of(chosen, settings, memory, known) if chosen is not None else None

@@ -123,10 +123,6 @@ class Regression:
         left: Vector = self._observed - log_seconds(self._rows, np.exp(self._logs))[0]
         return left
 
-    @property
-    def tax(self) -> float:
-        return float(self._numbers[-1])
-
     def predict(self, places: Sequence[Place], now: float) -> list[Prediction]:
         """Predict T of each place at the machine's level of ``now``."""
         logs, slopes = log_seconds(rows_of(places), self._numbers)

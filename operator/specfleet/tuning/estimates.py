@@ -13,7 +13,6 @@ from specfleet.tuning.windows import beside
 
 # At depth 0 nothing is drafted, so a return of easy text would go unseen: to draft is worth that much.
 BLINDNESS = 0.02
-LEAST_TAX = 0.03
 CAUTION = 0.84  # a gain has to exceed that many of its own standard deviations: its 20 % quantile counts
 
 
@@ -72,13 +71,12 @@ class Estimates:
         return batch, batch * (1.0 + self.survival.drafts_per_step(depth)), depth, prompts
 
     def least_depth(self, batch: float) -> int:
-        """Give the depth to go down to under pressure.
+        """Give the depth to go down to under pressure: of 0 and 1 the one that ends requests sooner.
 
-        Where depth 0 pays a tax, depth 1 with as much output takes no more of the engine. Source:
+        Only that frees the KV cache; a step at depth 1 takes one token more of it for a moment. Source:
         design/tuning.md, section 2, "Peak policy".
         """
-        dear = self.cost.tax > LEAST_TAX and self.rate(batch, 1) >= self.rate(batch, 0)
-        return int(dear)
+        return int(self.rate(batch, 1) >= self.rate(batch, 0))
 
     def rate(self, batch: float, depth: int) -> float:
         """J(k | B) as expected: for figures."""

@@ -17,6 +17,7 @@ NO_PROBE_HEADROOM = 0.15
 NO_PROBE_BURN = 1.0
 LATE_SHARE = 0.05  # timeToFirstToken is a limit of the p95
 LEAST_FIRST_TOKENS = 20.0
+BELOW = 0.7  # of the batch that was in danger: longer requests fill the KV cache with fewer
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,9 +76,9 @@ def floors(
 ) -> tuple[Floor, ...]:
     """Give the floors that hold now, the lowest last; none: no danger.
 
-    A floor begins with the bin of the least batch that was in danger: from the batch of the moment it would
-    begin elsewhere at every pass, and hold loads down that have room. ``off``: the depth that asks least of
-    the engine: 1 where depth 0 pays a tax and is the slower one.
+    A floor begins a little below the least batch that was in danger: from the batch of the moment it would
+    begin elsewhere at every pass, and hold loads down that have room. ``off``: the depth for the tightest,
+    1 where depth 0 pays a tax and ends requests later.
     """
     least = objectives.kv_headroom_share
     tight = [one for one in recent if one.headroom is not None and one.headroom < least]
@@ -96,7 +97,7 @@ def floors(
 
 
 def _floor(depth: int, danger: Sequence[Pressure], all_bins: tuple[Bin, ...], reason: str) -> Floor:
-    first = all_bins[bin_of(min(one.batch for one in danger), all_bins)].first
+    first = all_bins[bin_of(BELOW * min(one.batch for one in danger), all_bins)].first
     most = f"depth <= {depth}" if depth else "depth 0"
     return Floor(depth, first, f"{reason}: {most} from {first} requests")
 

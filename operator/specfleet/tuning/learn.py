@@ -11,10 +11,11 @@ from specfleet.tuning.memory import Memory
 from specfleet.tuning.settings import PoolSettings
 from specfleet.tuning.steadiness import HOUR
 from specfleet.tuning.survival import Survival
-from specfleet.tuning.windows import MIN_STEPS, Window, beside, remember
+from specfleet.tuning.windows import MIN_STEPS, MOST_CHUNK, Window, beside, remember
 
-# Short: acceptance is that of the traffic now, and says nothing about loads of half an hour ago.
-LOAD_HALF_LIFE_SECONDS = 30.0
+# Acceptance is that of the traffic now, and says nothing about loads of half an hour ago. A jump of it, or of
+# the load, starts anew.
+LOAD_HALF_LIFE_SECONDS = 300.0
 LOAD_CHANGE_SECONDS = 60.0
 PROMPTS_SHARE = 0.1  # of one scrape: prompts differ by a factor of ten
 CONTEXT_SHARE = 0.2  # of one scrape, which sees a handful of requests at some point of their life
@@ -69,12 +70,23 @@ def _context(memory: Memory, used: Usable) -> Memory:
 
 
 def _prompts(memory: Memory, counts: Counts) -> Memory:
-    """Follow how many prompt tokens are read for a generated one."""
+    """Follow how many prompt tokens are read for a generated one, and at once."""
     if counts.prompt_tokens is None or not counts.generation_tokens:
         return memory
-    rho = counts.read_prompt_tokens / counts.generation_tokens
-    before = memory.rho if memory.rho is not None else rho
-    return replace(memory, rho=before + PROMPTS_SHARE * (rho - before))
+    rho = _followed(memory.rho, counts.read_prompt_tokens / counts.generation_tokens)
+    chunk = _chunk(counts)
+    return replace(memory, rho=rho, chunk=_followed(memory.chunk, chunk) if chunk else memory.chunk)
+
+
+def _followed(before: float | None, now: float) -> float:
+    return now if before is None else before + PROMPTS_SHARE * (now - before)
+
+
+def _chunk(counts: Counts) -> float | None:
+    """Give the prompt tokens of a step that reads some: a whole prompt, if the engine's budget is enough."""
+    if not counts.read_prompt_tokens or not counts.first_tokens:
+        return None
+    return min(MOST_CHUNK, max(1.0, counts.read_prompt_tokens / counts.first_tokens))
 
 
 def _load_change(memory: Memory, counts: Counts, now: float) -> Memory:
@@ -122,6 +134,7 @@ def _windows(memory: Memory, used: Usable, bins: tuple[Bin, ...], now: float) ->
             steps=steps,
             cached=batch * (memory.context or 0.0),
             prompts=counts.read_prompt_tokens / counts.all_steps * beside(batch),
+            chunk=_chunk(counts) or memory.chunk or MOST_CHUNK,
         )
         windows = remember(windows, window)
         index = bin_of(batch, bins)

@@ -54,7 +54,7 @@ class Memory:
     """``load``: seconds of decode steps by bin index, forgotten with a half-life of 30 s.
 
     ``context`` is the mean of cached tokens of a running request, ``rho`` of prompt tokens read for a
-    generated one.
+    generated one, ``chunk`` of prompt tokens in a step that reads some.
     ``usual_batch`` is the load that acceptance was learnt at, ``scaled_at`` when ``replicas`` last changed,
     ``spent`` what probes of the last hour have cost. ``good_passes`` counts passes with whole data
     since the start or the last fault. ``written_at`` is when the last table was written,
@@ -72,6 +72,7 @@ class Memory:
     usual_batch: float | None = None
     context: float | None = None
     rho: float | None = None
+    chunk: float | None = None
     pressures: tuple[Pressure, ...] = ()
     queue_since: float | None = None
     queue_seen_at: float | None = None

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from specfleet.tuning.windows import Window, Windows
+from specfleet.tuning.windows import MOST_CHUNK, Window, Windows
 
 Vector = NDArray[np.float64]
 
@@ -34,6 +34,7 @@ class Place:
     depth: int
     cached: float
     prompts: float = 0.0
+    chunk: float = MOST_CHUNK
 
     @property
     def log_width(self) -> float:
@@ -48,9 +49,6 @@ _SHARE_SD = (1.0, 0.5, 1.0, 1.0, 1.0, 1.0, 1.0, 1.3)
 _M, _C, _TAX = 1, 2, 7
 _KNOWN_C_SD = 0.35
 _NO_TAX, _NO_TAX_SD = 1e-6, 0.1
-# vLLM's default budget. Where prompts are read in smaller chunks, or whole, it matters little: a chunk is
-# compute-bound, and then phi g(N + q) is c p, whatever q is.
-CHUNK = 2048.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,13 +80,15 @@ def prior_from(windows: Windows, knee_tokens: float | None, taxed: bool) -> Prio
 Numbers = Sequence[float] | Vector
 
 
-def _parts(numbers: Numbers, batch: Any, tokens: Any, depth: Any, cached: Any, prompts: Any) -> list[Any]:
+def _parts(
+    numbers: Numbers, batch: Any, tokens: Any, depth: Any, cached: Any, prompts: Any, chunk: Any
+) -> list[Any]:
     """Give the parts of T by their numbers, without the tax, for one point or for arrays of points.
 
     The second and third add up to the blend.
     """
     o, m, c, e, v, d0, d1, _ = numbers
-    chunk = np.maximum(CHUNK, prompts)
+    chunk = np.maximum(chunk, prompts)
     reading = prompts / chunk
     memory, compute = m**4, (c * tokens) ** 4
     alone = (1.0 - reading) * (memory + compute) ** -0.75
@@ -101,8 +101,8 @@ def _parts(numbers: Numbers, batch: Any, tokens: Any, depth: Any, cached: Any, p
 
 
 def rows_of(places: Sequence[Window | Place]) -> Vector:
-    """Give what the formula needs: a row of batch, tokens, depth, cached and prompts for each."""
-    rows = [(one.batch, one.tokens, one.depth, one.cached, one.prompts) for one in places]
+    """Give what the formula needs: a row of batch, tokens, depth, cached, prompts and chunk for each."""
+    rows = [(one.batch, one.tokens, one.depth, one.cached, one.prompts, one.chunk) for one in places]
     return np.array(rows, dtype=float)
 
 

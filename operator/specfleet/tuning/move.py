@@ -17,8 +17,7 @@ from specfleet.tuning.optimise import Situation, best_table, gain
 from specfleet.tuning.rows import written
 from specfleet.tuning.settings import LEAST_GAIN, PoolSettings
 
-# The scarcer the pushes that are left in this hour, the more one must bring.
-GAIN_WHEN_SCARCE = 0.06
+# The scarcer the pushes that are left in this hour, the more one must bring: each the same factor more.
 GAIN_FOR_LAST = 0.12
 PAUSE_AFTER_SCALING_SECONDS = 300.0  # design/tuning.md, section 11
 
@@ -110,9 +109,7 @@ def _cool_down(settings: PoolSettings, memory: Memory, now: float) -> float:
 
 
 def _needed(used: int, most: int) -> float:
-    if used == most - 1 and most > 1:
-        return GAIN_FOR_LAST
-    return LEAST_GAIN + (GAIN_WHEN_SCARCE - LEAST_GAIN) * used / most
+    return float(LEAST_GAIN * (GAIN_FOR_LAST / LEAST_GAIN) ** (used / max(1, most - 1)))
 
 
 def _why(estimates: Estimates, situation: Situation, table: Table, promise: float) -> str:

@@ -8,7 +8,8 @@ Source: design/tuning.md, section 8, with three rules of our own:
 * From depth 0 the first step is the shallowest depth. It shows whether acceptance has come back.
 * A queue that has stood for eight scrapes (2 min) is the pool's normal state, and completed requests per
   second is what a probe measures there. To refuse probes would freeze a wrong depth for ever, so they go on,
-  while KV headroom and preemptions allow. A fresh queue is a burst: nothing is tried in it.
+  while KV headroom and preemptions allow. A fresh queue is a burst: nothing is tried in it. From depth 0 KV
+  does not hold looks back either: a step at depth 1 takes one token more of it, and nothing else can end it.
 * A probe that found a gain climbs on at once while the next notch promises more (at most three notches): one
   push at the end instead of one per notch.
 
@@ -69,21 +70,25 @@ def after_jump(memory: Memory) -> bool:
     return memory.jumped_at is not None and memory.jumped_at > (memory.probed_at or 0.0)
 
 
-def refusal(memory: Memory, settings: PoolSettings, now: float) -> str | None:
-    """Say why nothing may be tried now."""
+def refusal(memory: Memory, settings: PoolSettings, now: float, *, blind: bool = False) -> str | None:
+    """Say why nothing may be tried now. ``blind``: depth 0 is in force at the load in use."""
     if settings.actuator != "live":
         return "no probe where another depth is another pod"
-    headroom = worst_headroom(memory.pressures)
-    fresh = STANDING_QUEUE_SCRAPES * settings.scrape_seconds
-    if headroom is not None and headroom < NO_PROBE_HEADROOM:
-        return f"no probe with KV headroom {headroom:.0%}"
     if preempted(memory.pressures):
         return "no probe after preemptions"
-    burning = burn(memory.pressures)
+    queued = now - memory.queue_since if memory.queue_since is not None else None
+    standing = queued is not None and queued >= STANDING_QUEUE_SCRAPES * settings.scrape_seconds
+    if queued is not None and not standing:
+        return "no probe in a fresh queue"
+    return None if blind and standing else _strained(memory)
+
+
+def _strained(memory: Memory) -> str | None:
+    headroom, burning = worst_headroom(memory.pressures), burn(memory.pressures)
+    if headroom is not None and headroom < NO_PROBE_HEADROOM:
+        return f"no probe with KV headroom {headroom:.0%}"
     if burning is not None and burning > NO_PROBE_BURN:
         return f"no probe while first tokens are late {burning:.1f} times as often as they may be"
-    if memory.queue_since is not None and now - memory.queue_since < fresh:
-        return "no probe in a fresh queue"
     return None
 
 

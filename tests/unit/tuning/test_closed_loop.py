@@ -349,6 +349,17 @@ def test_a_fresh_queue_is_not_probed_and_a_standing_one_is() -> None:
     assert bench.decisions(Probe) != []
 
 
+def test_from_depth_zero_looks_go_on_in_a_standing_queue_that_fills_the_kv_cache() -> None:
+    bench = Bench(CROWD, cost=COSTS["early-knee"]).run(20 * MINUTE)
+    assert bench.depth == 0
+
+    bench.kv_usage = 0.93
+    before = len(bench.decisions(Probe))
+    bench.run(20 * MINUTE)
+
+    assert len(bench.decisions(Probe)) > before
+
+
 @pytest.mark.parametrize("most", [1, 3])
 def test_no_more_pushes_than_allowed_within_an_hour(most: int) -> None:
     bench = Bench(REPETITIVE, settings=some_settings(most=most))

@@ -21,9 +21,8 @@ def windows(seconds_by_depth: dict[int, float], turns: int = 1) -> tuple[Window,
 
 def test_a_depth_0_that_is_slower_time_and_again_pays_a_tax_and_is_no_refuge() -> None:
     taxed = Estimates(FREE_TEXT, StepCost(windows({0: 0.120, 1: 0.100}, turns=6), 75.0))
-    untaxed = Estimates(FREE_TEXT, StepCost(windows({0: 0.100, 1: 0.101}, turns=6), 75.0))
+    untaxed = Estimates(FREE_TEXT, StepCost(windows({0: 0.100, 1: 0.105}, turns=6), 75.0))
 
-    assert taxed.cost.tax > 0.05
     assert taxed.rate(1.0, 1) / taxed.rate(1.0, 0) == pytest.approx(1.01 * 1.2, rel=0.05)
     assert (taxed.least_depth(1.0), untaxed.least_depth(1.0)) == (1, 0)
 

@@ -6,9 +6,9 @@ import pytest
 
 from specfleet.tuning.cost import StepCost
 from specfleet.tuning.estimates import Estimates
-from specfleet.tuning.model import CHUNK, Place, log_seconds, rows_of
+from specfleet.tuning.model import Place, log_seconds, rows_of
 from specfleet.tuning.survival import Survival
-from specfleet.tuning.windows import Window, Windows, remember
+from specfleet.tuning.windows import MOST_CHUNK, Window, Windows, beside, remember
 
 # o, m, c, e, v, d0, d1 and the tax; the design has no term per request.
 WORKED = [3.7e-3, 14.4e-3, 59.5e-6, 1e-12, 4.77e-8, 0.6e-3, 0.9e-3, 1e-12]
@@ -49,9 +49,15 @@ def test_a_step_in_ten_with_a_whole_chunk_of_prompts_makes_the_mean_longer_by_a_
     # Beside 2,048 prompt tokens all is compute: (14.4^4 + (59.5e-3 * 2112)^4)^(1/4) = 125.67 ms.
     alone = worked_seconds(16, 3, 19200)
 
-    read = worked_seconds(16, 3, 19200, prompts=CHUNK / 10)
+    read = worked_seconds(16, 3, 19200, prompts=MOST_CHUNK / 10)
 
     assert read - alone == pytest.approx(0.1 * (125.67e-3 - (14.4**4 + 3.808**4) ** 0.25 * 1e-3), abs=1e-5)
+
+
+def test_most_prompts_are_read_beside_others_unless_a_request_is_alone() -> None:
+    # Poisson arrivals: L of 1, 1.594 and 3.92 are B of 1.58, 2 and 4 while there are any.
+    for load, share in ((1.0, 0.0), (1.58, 0.632), (2.0, 0.797), (4.0, 0.98)):
+        assert beside(load) == pytest.approx(share, abs=0.03)
 
 
 @pytest.mark.parametrize("depth", [0, 3])
