@@ -12,6 +12,7 @@ import sys
 import tempfile
 import threading
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -115,7 +116,9 @@ class _Prometheus:
                 self.send_response(200)
                 self.send_header("Content-Length", str(len(body)))
                 self.end_headers()
-                self.wfile.write(body)
+                # The first answer is larger than the operator takes: it hangs up and asks in parts.
+                with suppress(ConnectionError):
+                    self.wfile.write(body)
 
             def log_message(self, *_: object) -> None:
                 pass

@@ -71,12 +71,12 @@ class Estimates:
         return batch, batch * (1.0 + self.survival.drafts_per_step(depth)), depth, prompts
 
     def least_depth(self, batch: float) -> int:
-        """Give the depth to go down to under pressure: of 0 and 1 the one that ends requests sooner.
+        """Give the depth to go down to under pressure: 1, unless depth 0 surely ends requests sooner.
 
         Only that frees the KV cache; a step at depth 1 takes one token more of it for a moment. Source:
         design/tuning.md, section 2, "Peak policy".
         """
-        return int(self.rate(batch, 1) >= self.rate(batch, 0))
+        return int(self.gain(batch, 0, 1).cautious <= 0.0)
 
     def rate(self, batch: float, depth: int) -> float:
         """J(k | B) as expected: for figures."""
