@@ -101,9 +101,10 @@ class BoundedSession(requests.Session):
         except (requests.RequestException, HTTPError, OSError) as error:
             raise SourceUnavailable("the metrics source cannot be reached: check its url") from error
         _check_status(response.status_code)
-        _check_answer(body)
-        # The library calls response.json(); the body has been read already.
+        answer = _checked(body)
+        # The library calls response.json(): the body has been read already, and parsed once is enough.
         response._content = body
+        response.json = lambda **_: answer  # type: ignore[method-assign]
         return response
 
     def _read(self, response: requests.Response, ends_at: float) -> bytes:
@@ -139,7 +140,7 @@ def _check_status(status: int) -> None:
     raise AnswerMalformed(f"the metrics source answers HTTP {status}: is its url that of a Prometheus?")
 
 
-def _check_answer(body: bytes) -> None:
+def _checked(body: bytes) -> dict[str, Any]:
     try:
         answer = json.loads(body)
     except ValueError as error:
@@ -153,3 +154,4 @@ def _check_answer(body: bytes) -> None:
         raise AnswerMalformed("the answer carries no data")
     if data.get("resultType") != "matrix":
         raise AnswerMalformed("the answer is not a matrix of raw samples")
+    return answer
