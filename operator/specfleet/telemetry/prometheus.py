@@ -7,6 +7,7 @@ import asyncio
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from sys import intern
 from typing import Any
 
 from prometheus_api_client import PrometheusConnect
@@ -85,7 +86,10 @@ class PrometheusSource:
 def _series(item: Any) -> Series:
     """Read one series of a matrix. Values are strings: NaN and infinities stay what they are (trap P18)."""
     try:
-        labels: Mapping[str, str] = {str(name): str(value) for name, value in item["metric"].items()}
+        # Most labels are the same in thousands of series: one string for all of them.
+        labels: Mapping[str, str] = {
+            intern(str(name)): intern(str(value)) for name, value in item["metric"].items()
+        }
         # A native histogram has "histograms" instead of "values": no samples that we read.
         samples = tuple((float(at), float(value)) for at, value in item.get("values", ()))
     except (KeyError, TypeError, ValueError, AttributeError) as error:

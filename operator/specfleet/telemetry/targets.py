@@ -21,6 +21,7 @@ SCHEDULE_LIVE = "specfleet_schedule_live"
 SeriesKey = tuple[tuple[str, str], ...]
 Values = Mapping[SeriesKey, float | None]  # None: the value was NaN or infinite
 _Target = tuple[str, str]  # job, instance
+_OF_THE_POD = ("namespace", "pod")  # they tell no series of a pod apart
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,10 +85,14 @@ def _at(target: Sequence[Series], at: float) -> tuple[dict[SeriesKey, float | No
     for series in target:
         value = next((value for stamp, value in reversed(series.samples) if stamp == at), None)
         if value is not None:
-            key = tuple(sorted(series.labels.items()))
+            key = _key(series)
             values[key] = value if math.isfinite(value) else None
             oldest[key] = series.samples[0][0]
     return values, oldest
+
+
+def _key(series: Series) -> SeriesKey:
+    return tuple(sorted(item for item in series.labels.items() if item[0] not in _OF_THE_POD))
 
 
 def _joined(engine: Sequence[Series], schedule: Sequence[Series], at: float) -> Scrape:
@@ -95,7 +100,7 @@ def _joined(engine: Sequence[Series], schedule: Sequence[Series], at: float) -> 
     for series in schedule:
         value = _value_at(series, at)
         if value is not None:
-            key = tuple(sorted(series.labels.items()))
+            key = _key(series)
             values[key] = value if math.isfinite(value) else None
             oldest[key] = series.samples[0][0]
     return Scrape(at, values, oldest, aligned=False)
