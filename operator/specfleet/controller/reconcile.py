@@ -27,7 +27,7 @@ from specfleet.planning.plan import Plan, plan
 from specfleet.planning.status import status as planned_status
 
 JITTER = 0.2
-# While pods come up nothing announces why they do not: look again, ever less often.
+# While pods come up nothing announces why they do not: look again, the less often the longer nothing changes.
 UNSETTLED_SECONDS = 15.0
 LONGEST_UNSETTLED_SECONDS = 120.0
 
@@ -39,9 +39,9 @@ class _Memory:
     """What one key's last run left behind."""
 
     uid: str
+    changed_at: datetime
     digests: dict[ObjectKey, str] = field(default_factory=dict)
     status: Object | None = None
-    unsettled_looks: int = 0
 
 
 class Reconciler:
@@ -84,7 +84,7 @@ class Reconciler:
             return None
         memory = self._memories.get(key)
         if memory is None or memory.uid != metadata["uid"]:
-            memory = self._memories[key] = _Memory(metadata["uid"])
+            memory = self._memories[key] = _Memory(metadata["uid"], self._now())
         try:
             resource = validate(live)
         except InvalidResource as invalid:
@@ -146,7 +146,7 @@ class Reconciler:
             "status": status,
         }
         await self._client.apply_status(SPECULATIVE_DEPLOYMENT, body, manager=RECONCILE_MANAGER)
-        memory.status = comparable
+        memory.status, memory.changed_at = comparable, self._now()
         for condition in conditions.news(live, status):
             text = condition.get("message") or condition["reason"]
             await self._events.record(
@@ -159,11 +159,10 @@ class Reconciler:
     def _next_look(self, status: Object, memory: _Memory) -> float:
         ready = next((entry for entry in status["conditions"] if entry["type"] == "Ready"), None)
         if ready is not None and ready["status"] == "True":
-            memory.unsettled_looks = 0
             return self._settled()
-        memory.unsettled_looks += 1
-        seconds = UNSETTLED_SECONDS * 2.0 ** min(memory.unsettled_looks - 1, 8)
-        return min(seconds, LONGEST_UNSETTLED_SECONDS) * self._spread()
+        # By the clock and not by runs: events come by the dozen while pods start, and tell nothing of this.
+        unchanged = (self._now() - memory.changed_at).total_seconds()
+        return min(max(unchanged, UNSETTLED_SECONDS), LONGEST_UNSETTLED_SECONDS) * self._spread()
 
     def _settled(self) -> float:
         return self._configuration.resync_seconds * self._spread()

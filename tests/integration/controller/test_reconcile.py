@@ -1,5 +1,7 @@
 """One reconcile after another against the store, without a watch."""
 
+from datetime import UTC, datetime, timedelta
+
 import pytest
 from tests.integration.controller.builders import a_configuration, a_resource
 from tests.integration.fake_api import DirectClient, Store
@@ -129,6 +131,27 @@ async def test_a_ready_resource_is_looked_at_again_at_the_resync_and_an_unready_
     assert later is not None
     assert soon <= 15 * 1.2
     assert 600 * 0.8 <= later <= 600 * 1.2
+
+
+async def test_what_does_not_become_ready_is_looked_at_ever_less_often_however_many_events_come(
+    store: Store, client: DirectClient
+) -> None:
+    now = datetime(2026, 1, 1, tzinfo=UTC)
+    figures, events = Figures(), EventRecorder(client, instance="test")
+    reconciler = Reconciler(client, a_configuration(), events, figures, fence=3, now=lambda: now)
+    store.create(SPECULATIVE_DEPLOYMENT, a_resource())
+
+    for _ in range(20):
+        soon = await reconciler.reconcile(CHAT)
+    now += timedelta(seconds=60)
+    later = await reconciler.reconcile(CHAT)
+    now += timedelta(hours=1)
+    latest = await reconciler.reconcile(CHAT)
+
+    assert soon is not None and later is not None and latest is not None
+    assert 15 * 0.8 <= soon <= 15 * 1.2
+    assert 60 * 0.8 <= later <= 60 * 1.2
+    assert 120 * 0.8 <= latest <= 120 * 1.2
 
 
 async def test_an_invalid_resource_becomes_a_condition_and_its_children_stay(
