@@ -61,6 +61,11 @@ caches in `/tmp`, and has 1 GiB of shared memory and 1 GiB more for each GPU. On
 left its Services, it finishes its streams for 120 s (`--shutdown-timeout`). A key is given as `VLLM_API_KEY`
 in `engine.env`, from a Secret: the start-up probe needs it too. On a CPU `kvCacheMib` sets the cache as well.
 
+What the tests run is a real vLLM 0.32, in its build for processors. Greedy text is the same at the depths 5,
+2, 0 and 5, pushed to a running pod; under load 0.8 s and 1.1 s passed from the written schedule to the first
+step at its depth. Streams outlive the end of their pod, and after a crash of the engine core the container
+begins with the schedule that is mounted.
+
 ## SGLang
 
 The image is SGLang's own. A schedule becomes the file of its adaptive mode, one candidate a row. SGLang looks

@@ -121,7 +121,7 @@ def cycle_matrix(cycle: tuple[int, ...]) -> Matrix:
     return matrix
 
 
-def save_markov(folder: Path, matrix: Matrix, *, layers: int = 1) -> Path:
+def save_markov(folder: Path, matrix: Matrix, *, layers: int = 1, head_size: int = 8) -> Path:
     """A Llama whose distribution after token t is ``matrix[t]``, whatever came before."""
     size = len(matrix)
     config = LlamaConfig(
@@ -130,7 +130,7 @@ def save_markov(folder: Path, matrix: Matrix, *, layers: int = 1) -> Path:
         intermediate_size=8,
         num_attention_heads=2 if size % 2 == 0 else 1,
         num_key_value_heads=1,
-        head_dim=8,
+        head_dim=head_size,
         num_hidden_layers=layers,
         max_position_embeddings=128,
         tie_word_embeddings=False,

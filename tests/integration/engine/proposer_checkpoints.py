@@ -186,8 +186,8 @@ def cycle_target() -> Matrix:
     return normalised
 
 
-def save_cycle_target(folder: Path) -> Path:
-    return save_markov(folder, cycle_target(), layers=8)
+def save_cycle_target(folder: Path, *, head_size: int = 8) -> Path:
+    return save_markov(folder, cycle_target(), layers=8, head_size=head_size)
 
 
 def after(token: int, cycle: tuple[int, ...] = CYCLE) -> int:
@@ -234,7 +234,12 @@ def save_constructed_eagle(folder: Path, size: int, spoiled: Collection[int] = (
 
 
 def save_constructed_eagle3(
-    folder: Path, spoiled: Collection[int] = (), *, halved: bool = False, cycle: tuple[int, ...] = CYCLE
+    folder: Path,
+    spoiled: Collection[int] = (),
+    *,
+    halved: bool = False,
+    cycle: tuple[int, ...] = CYCLE,
+    head_size: int = 8,
 ) -> Path:
     """An EAGLE-3 head that walks along ``cycle``; ``halved``: it knows the even tokens only, through d2t."""
     size = len(cycle)
@@ -244,7 +249,7 @@ def save_constructed_eagle3(
         honest[following, token] = 1.0
         walk[after(following, cycle) if token in spoiled else following, token] = 1.0
     scale = torch.tensor((1 / size + EPS) ** -0.5)
-    layer = _silent_layer("midlayer.", size, 2 * size)
+    layer = _silent_layer("midlayer.", size, 2 * size, head_size)
     layer["midlayer.mlp.gate_proj.weight"] = torch.eye(size)
     layer["midlayer.mlp.up_proj.weight"] = torch.eye(size)
     layer["midlayer.mlp.down_proj.weight"] = (walk - torch.eye(size)) / (
@@ -258,7 +263,11 @@ def save_constructed_eagle3(
         "norm.weight": torch.ones(size),
         "lm_head.weight": torch.eye(size),
     }
-    config = {**_small_config(size), "draft_vocab_size": size}
+    config = {
+        **_small_config(size, head_size),
+        "architectures": ["LlamaForCausalLM"],
+        "draft_vocab_size": size,
+    }
     if halved:
         even = torch.arange(0, size, 2)
         tensors |= {"lm_head.weight": torch.eye(size)[even], "d2t": even - torch.arange(len(even))}
@@ -278,7 +287,7 @@ def save_constructed_medusa(folder: Path, matrix: Matrix, *, heads: int = 4) -> 
     return save(folder, {"medusa_num_heads": heads, "medusa_num_layers": 1}, tensors)
 
 
-def _small_config(size: int) -> dict[str, Any]:
+def _small_config(size: int, head_size: int = 8) -> dict[str, Any]:
     return {
         **LAYER_CONFIG,
         "hidden_size": size,
@@ -286,17 +295,17 @@ def _small_config(size: int) -> dict[str, Any]:
         "intermediate_size": size,
         "num_attention_heads": 2,
         "num_key_value_heads": 1,
-        "head_dim": 8,
+        "head_dim": head_size,
     }
 
 
-def _silent_layer(prefix: str, size: int, width: int) -> Tensors:
+def _silent_layer(prefix: str, size: int, width: int, head_size: int = 8) -> Tensors:
     """A layer that adds nothing to what goes through it."""
     shapes = {
-        "self_attn.q_proj": (16, width),
-        "self_attn.k_proj": (8, width),
-        "self_attn.v_proj": (8, width),
-        "self_attn.o_proj": (size, 16),
+        "self_attn.q_proj": (2 * head_size, width),
+        "self_attn.k_proj": (head_size, width),
+        "self_attn.v_proj": (head_size, width),
+        "self_attn.o_proj": (size, 2 * head_size),
         "mlp.gate_proj": (size, size),
         "mlp.up_proj": (size, size),
         "mlp.down_proj": (size, size),
