@@ -19,6 +19,9 @@ import yaml
 REPOSITORY = Path(__file__).resolve().parents[2]
 SYSTEM_NAMESPACE = "specfleet-system"
 RELEASE = "specfleet"
+# Where hf:// leads; a test that fetches models starts a hub there.
+HUB_NAMESPACE = "specfleet-e2e-hub"
+HUB_URL = f"http://hub.{HUB_NAMESPACE}:8000"
 
 T = TypeVar("T")
 
@@ -118,6 +121,7 @@ class Release:
             f"engineImages.vllmPlugin={self.images['vllm-plugin']}",
             f"prometheus.image={self.images['prometheus']}",
             "prometheus.install=true",
+            f"modelHub.endpoint={HUB_URL}",
             # As in the demo. It is also the pace of the tuner's passes, and with that of every pin and push.
             "tuning.scrapeIntervalSeconds=3",
             "tuning.pushCooldownSeconds=15",

@@ -1,4 +1,4 @@
-"""A model hub on localhost that speaks the protocol of the real one, and can misbehave on demand.
+"""A model hub that speaks the protocol of the real one, and can misbehave on demand.
 
 Files below ``LARGE`` bytes are served in place, others by a redirect to a content store, as LFS files are.
 Headers and shapes: huggingface_hub 2.4, `file_download.py` and `hf_api.py`.
@@ -37,6 +37,7 @@ class Hub:
     ranges: list[str] = field(default_factory=list)
     tokens_at_the_store: list[str] = field(default_factory=list)
     url: str = ""
+    store_url: str = ""
 
     def answer(self, method: str, path: str, headers: Message) -> Answer:
         self.requests.append((method, path))
@@ -85,7 +86,7 @@ class Hub:
             "X-Linked-Etag": f'"{_sha256(content)}"',
             "X-Linked-Size": str(len(content)),
             # Another host, as at the real hub: the client must not send the token there.
-            "Location": f"{self.url.replace('127.0.0.1', 'localhost')}/store/{name}",
+            "Location": f"{self.store_url}/store/{name}",
         }
         return 302, linked, b""
 
@@ -101,7 +102,9 @@ class Hub:
 
 
 @contextmanager
-def serving(hub: Hub) -> Iterator[Hub]:
+def serving(hub: Hub, address: tuple[str, int] = ("127.0.0.1", 0)) -> Iterator[Hub]:
+    """Serve a hub at ``hub.url`` and ``hub.store_url``; empty ones become addresses of this machine."""
+
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
 
@@ -128,8 +131,9 @@ def serving(hub: Hub) -> Iterator[Hub]:
         def log_message(self, format: str, *args: object) -> None:  # noqa: A002  the base class's name
             pass
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    hub.url = f"http://127.0.0.1:{server.server_port}"
+    server = ThreadingHTTPServer(address, Handler)
+    hub.url = hub.url or f"http://127.0.0.1:{server.server_port}"
+    hub.store_url = hub.store_url or f"http://localhost:{server.server_port}"
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
     thread.start()
     try:
