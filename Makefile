@@ -36,10 +36,13 @@ cluster-delete: $(READY)  ## remove the cluster and everything it left on the ho
 images: cluster  ## build the images (all, or IMAGES="operator simulated") and load them
 	@references=$$($(CLUSTER) build $(IMAGES)) && echo "images: loaded; references in $$references"
 
-# The engine's image holds torch: the simulated engine's demo does without it.
-DEMO_IMAGES = operator prometheus $(if $(filter simulated,$(ENGINE)),simulated,engine)
+# The images that each engine's demo needs beside the operator's.
+DEMO_builtin = engine
+DEMO_simulated = simulated
+DEMO_vllm = vllm-cpu vllm-plugin
+DEMO_IMAGES = operator prometheus $(DEMO_$(ENGINE))
 
-demo:  ## watch one deployment tune itself under a changing load (25 min; ENGINE=simulated: 15 min, no model)
+demo:  ## watch one deployment tune itself under a changing load (25 min; ENGINE=simulated: 15, no model; ENGINE=vllm: 35)
 	@$(MAKE) --no-print-directory images IMAGES="$(DEMO_IMAGES)"
 	@KUBECONFIG=$$($(CLUSTER) kubeconfig) PATH=$$($(CLUSTER) bin):$$PATH $(VENV)/bin/python -m dev.demo --engine $(ENGINE)
 

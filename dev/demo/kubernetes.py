@@ -114,6 +114,8 @@ def image_values(references: Path) -> list[str]:
         "operator": "image",
         "engine": "engineImages.builtin",
         "simulated": "engineImages.simulated",
+        "vllm-cpu": "engineImages.vllm",
+        "vllm-plugin": "engineImages.vllmPlugin",
         "prometheus": "prometheus.image",
     }
     return [

@@ -11,8 +11,9 @@ import matplotlib as mpl
 mpl.use("Agg")  # no display is needed
 
 from dev.demo.counters import difference, rolling
-from dev.demo.figures import running_samples, token_seconds_of
+from dev.demo.figures import running_samples
 from dev.demo.report import comparison
+from dev.demo.scores import token_seconds_of
 from matplotlib import pyplot as plt
 from matplotlib.axes import Axes
 

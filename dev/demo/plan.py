@@ -73,21 +73,23 @@ def _phases(
     )
 
 
+# Engines with a model take tens of milliseconds for a token, so they need time.
+_MODEL_SECONDS = (150.0, 100.0, 210.0, 130.0)
+_MODEL_PACE = {
+    "scrapeIntervalSeconds": 3,
+    "pushCooldownSeconds": 30,
+    "probeSeconds": 10,
+    "probeUnknownIntervalSeconds": 15,
+    "probeKnownIntervalSeconds": 90,
+}
+
 PLANS: Mapping[str, Plan] = {
     "builtin": Plan(
         engine="builtin",
         example="examples/smollm2.yaml",
         resource="smollm2",
-        phases=_phases(
-            (150.0, 100.0, 210.0, 130.0), tokens=(80, 40, 40), crowd=Crowd(20, join_seconds=1.0, repeats=3)
-        ),
-        tuning={
-            "scrapeIntervalSeconds": 3,
-            "pushCooldownSeconds": 30,
-            "probeSeconds": 10,
-            "probeUnknownIntervalSeconds": 15,
-            "probeKnownIntervalSeconds": 90,
-        },
+        phases=_phases(_MODEL_SECONDS, tokens=(80, 40, 40), crowd=Crowd(20, join_seconds=1.0, repeats=3)),
+        tuning=_MODEL_PACE,
         window_seconds=30.0,
         rounds=4,
         outage_seconds=60.0,
@@ -111,5 +113,16 @@ PLANS: Mapping[str, Plan] = {
         rounds=2,
         outage_seconds=60.0,
         start_seconds=180.0,
+    ),
+    "vllm": Plan(
+        engine="vllm",
+        example="examples/vllm-cpu.yaml",
+        resource="smollm2-vllm",
+        phases=_phases(_MODEL_SECONDS, tokens=(80, 32, 40), crowd=Crowd(12, join_seconds=1.5, repeats=2)),
+        tuning=_MODEL_PACE,
+        window_seconds=30.0,
+        rounds=4,
+        outage_seconds=60.0,
+        start_seconds=600.0,
     ),
 }

@@ -11,7 +11,7 @@ from typing import Any
 
 import aiohttp
 from dev.demo.counters import read_page
-from dev.demo.installation import ENGINE_PORT, NAMESPACE, OPERATOR_PORT, SYSTEM
+from dev.demo.installation import NAMESPACE, OPERATOR_PORT, SYSTEM
 from dev.demo.kubernetes import Api, metrics_path, pods_path, resource_path
 from dev.demo.plan import Plan
 
@@ -73,12 +73,16 @@ class Recorder:
 
     async def _engines(self, sample: Sample) -> None:
         selector = f"specfleet.dev/deployment={self._plan.resource}"
-        names = _restarts(await self._api.get(pods_path(NAMESPACE, selector)), sample)
-        pages = await asyncio.gather(
-            *(self._api.text(metrics_path(NAMESPACE, name, ENGINE_PORT)) for name in names)
-        )
+        pods = _serving(await self._api.get(pods_path(NAMESPACE, selector)), sample)
+        pages = await asyncio.gather(*(self._pages(pod) for pod in pods))
         sample["time"] = time.time()
+        names = (pod["metadata"]["name"] for pod in pods)
         sample["pods"] = {name: read_page(page) for name, page in zip(names, pages, strict=True)}
+
+    async def _pages(self, pod: Mapping[str, Any]) -> str:
+        """Read what an engine shows on all of its ports: a plug-in has one of its own."""
+        paths = [metrics_path(NAMESPACE, pod["metadata"]["name"], port) for port in engine_ports(pod)]
+        return "\n".join(await asyncio.gather(*map(self._api.text, paths)))
 
     async def _status(self, sample: Sample) -> None:
         resource = await self._api.get(resource_path(NAMESPACE, self._plan.resource))
@@ -93,17 +97,24 @@ class Recorder:
         }
 
     async def _operator(self, sample: Sample) -> None:
-        for name in _restarts(await self._api.get(pods_path(SYSTEM, _OPERATOR)), sample):
-            page = read_page(await self._api.text(metrics_path(SYSTEM, name, OPERATOR_PORT)))
+        for pod in _serving(await self._api.get(pods_path(SYSTEM, _OPERATOR)), sample):
+            path = metrics_path(SYSTEM, pod["metadata"]["name"], OPERATOR_PORT)
+            page = read_page(await self._api.text(path))
             sample["schedulePushes"] = page.get("schedulePushes", {})
 
 
-def _restarts(pods: Mapping[str, Any], sample: Sample) -> list[str]:
-    """Note each pod's restarts under its uid, so that a replaced pod shows too; give the names that run."""
-    names = []
+def engine_ports(pod: Mapping[str, Any]) -> list[int]:
+    """Give the ports of the pod's engine."""
+    containers = (one for one in pod["spec"]["containers"] if one["name"] == "engine")
+    return [port["containerPort"] for container in containers for port in container["ports"]]
+
+
+def _serving(pods: Mapping[str, Any], sample: Sample) -> list[Mapping[str, Any]]:
+    """Note each pod's restarts under its uid, so that a replaced pod shows too; give the pods that run."""
+    serving = []
     for pod in pods["items"]:
         statuses = pod.get("status", {}).get("containerStatuses", ())
         sample["restarts"][pod["metadata"]["uid"]] = sum(status["restartCount"] for status in statuses)
         if any(status.get("ready") for status in statuses):
-            names.append(pod["metadata"]["name"])
-    return names
+            serving.append(pod)
+    return serving

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from dev.demo.figures import score, token_seconds_of
+from dev.demo.scores import score, token_seconds_of
 from dev.tables import a_table, figures_table, number
 from rich.console import Console
 
