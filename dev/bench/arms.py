@@ -145,10 +145,12 @@ class Engine(Peer):
         raise BenchError(f"{self.server.name} did not take schedule {self._version}")
 
 
-def start_engine(name: str, model: Path, logs: Path, ending: ExitStack) -> tuple[Engine, float]:
-    """Start our engine without a proposer; give it and the seconds until it had answered."""
+def start_engine(
+    name: str, model: Path, logs: Path, ending: ExitStack, flags: Sequence[str] = ()
+) -> tuple[Engine, float]:
+    """Start our engine; ``flags`` name its proposer. Give it and the seconds until it had answered."""
     port, schedule = free_port(), _schedule(name, logs)
-    command = [sys.executable, "-m", "specfleet_engine", *_flags(model, port, schedule)]
+    command = [sys.executable, "-m", "specfleet_engine", *_flags(model, port, schedule), *flags]
     server = Server(name, command, {}, port, logs / f"{name}.log")
     seconds = server.wait_ready("/ready", _START_SECONDS)
     ending.callback(server.end)

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from dev.bench.arms import Engine, Peer, start_vllm
+from dev.bench.arms import Peer, start_engine, start_vllm
 from dev.bench.prompts import fresh_prompts, repetitive_prompts
 from dev.bench.vllm_cpu import provide_vllm
 from dev.models.smollm2 import cache_folder, provide
@@ -70,8 +70,7 @@ def _builtin(ending: ExitStack) -> dict[str, Any]:
     model = cache_folder() / "models" / "smollm2"
     provide(model)
     flags = ["--method", "ngram", "--max-depth", str(MAX_DEPTH)]
-    engine = Engine.start("builtin", model, "bfloat16", flags, LOGS)
-    ending.callback(engine.server.end)
+    engine, _ = start_engine("builtin", model, LOGS, ending, flags)
     return _record("built-in engine, SmolLM2-135M, bfloat16, n-gram", engine, BUILTIN, engine.set_depth)
 
 
@@ -79,15 +78,13 @@ def _vllm(ending: ExitStack) -> dict[str, Any]:
     model, cores = cache_folder() / "models" / "smollm2", sorted(os.sched_getaffinity(0))
     provide(model)
     dtype = "bfloat16" if multiplies_bfloat16(cpu_flags()) else "float32"
-    peer = start_vllm(provide_vllm(cache_folder()), model, dtype, cores, LOGS)
-    ending.callback(peer.server.end)
+    peer = start_vllm(provide_vllm(cache_folder()), model, dtype, cores, LOGS, ending)
     return _record(f"vLLM 0.32.0, SmolLM2-135M, {dtype}", peer, VLLM, lambda depth, limit: None)
 
 
 def _record(
     engine: str, peer: Peer, points: Sequence[Point], set_depth: Callable[[int, int], None]
 ) -> dict[str, Any]:
-    peer.server.rest()
     taken: dict[Point, list[dict[str, Any]]] = {point: [] for point in points}
     # The first round warms caches up and is not kept.
     for number in range(ROUNDS + 1):
