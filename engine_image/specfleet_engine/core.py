@@ -19,7 +19,7 @@ from specfleet_engine.proposers import Draft, Proposer
 from specfleet_engine.scheduler import Chunk, Plan, Scheduler, Turn
 from specfleet_engine.sequence import Sequence
 from specfleet_engine.verify import Verdict, verify
-from specfleet_serving.core import Limits, Load, Request, SequenceStep, Step
+from specfleet_serving.core import Limits, Load, Request, SequenceStep, Step, StepFailed
 
 __all__ = ["EngineCore"]
 
@@ -99,7 +99,7 @@ class EngineCore:
         )
 
     def step(self, depth: int) -> Step | None:
-        """Run one step. Raises ValueError for a depth that the engine was not started for."""
+        """Run one step. Raises StepFailed, and ValueError for a depth that the engine was not started for."""
         if not 0 <= depth <= self.limits.max_depth:
             raise ValueError(f"depth must be 0 to {self.limits.max_depth}, got {depth}")
         begin = time.perf_counter()
@@ -108,8 +108,12 @@ class EngineCore:
             return None
         for sequence in plan.preempted:
             self._forget(sequence.id)
-        with torch.inference_mode():
-            return self._run(plan, depth, begin)
+        try:
+            with torch.inference_mode():
+                return self._run(plan, depth, begin)
+        except Exception as error:
+            batch = (*(chunk.sequence for chunk in plan.chunks), *(turn.sequence for turn in plan.turns))
+            raise StepFailed(frozenset(one.id for one in batch), error) from error
 
     def _run(self, plan: Plan, depth: int, begin: float) -> Step:
         drafts = self._draft(plan.turns)

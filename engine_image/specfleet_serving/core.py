@@ -102,6 +102,14 @@ class Step:
     verify_seconds: float = 0.0
 
 
+class StepFailed(Exception):
+    """A step could not be run. ``requests`` are the ids of all in its batch, newcomers included."""
+
+    def __init__(self, requests: frozenset[str], cause: Exception) -> None:
+        super().__init__(f"a step of {len(requests)} requests failed: {cause}")
+        self.requests = requests
+
+
 @dataclass(frozen=True, slots=True)
 class Load:
     """How busy a core is now. ``kv_usage`` is the used share of the KV cache, 0..1."""
@@ -144,7 +152,7 @@ class Core(Protocol):
     def step(self, depth: int) -> Step | None:
         """Run one step: read prompts that fit, and decode with up to ``depth`` drafts a request.
 
-        None: there is nothing to do. An exception means that the requests in the batch are lost.
+        None: there is nothing to do. Raises StepFailed; any other error may be the fault of any request.
         """
 
 

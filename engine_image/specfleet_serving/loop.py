@@ -13,7 +13,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 
 from specfleet_serving.active import Active, Output
-from specfleet_serving.core import Core, Request, Sampling, Step, Tokenizer
+from specfleet_serving.core import Core, Request, Sampling, Step, StepFailed, Tokenizer
 from specfleet_serving.events import Delivered, Outcome
 from specfleet_serving.follower import ScheduleFollower
 from specfleet_serving.metrics import Metrics
@@ -187,11 +187,14 @@ class StepLoop:
         try:
             step = self._timed_step(self._follower.depth_for(self._core.load().decoding))
             outputs = self._absorb(step, began) if step else []
+        except StepFailed as failed:
+            # A broken batch must not end the service (reference/engine-faults.md, row 44). A newcomer that
+            # broke it goes with it, before it can break the next one too.
+            logger.exception("a step failed; the requests of its batch get an error")
+            self._fail([self._active[one] for one in failed.requests if one in self._active])
         except Exception:
-            # A broken batch must not end the service (reference/engine-faults.md, row 44).
-            logger.exception("a step failed; its requests get an error")
-            admitted = [active for active in self._active.values() if active.admitted is not None]
-            self._fail(admitted or list(self._active.values()))
+            logger.exception("the engine failed between two steps; all requests get an error")
+            self._fail(list(self._active.values()))
         else:
             self._deliver(outputs)
             if step is None:

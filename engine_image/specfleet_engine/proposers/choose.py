@@ -46,7 +46,7 @@ def read_heads(
 
 def _read_model(path: Path, target: TargetModel, tokenizer: EngineTokenizer) -> ModelNetwork:
     try:
-        model = load_model(path, target.dtype)
+        model = load_model(path, target.dtype, device=target.device)
         theirs = load_tokenizer(path, model)
     except ModelRefused as error:
         raise ProposerRefused(f"the draft model cannot be used: {error}") from error

@@ -15,7 +15,7 @@ from tests.integration.engine.checkpoints import save_random
 from specfleet_engine.core import EngineCore
 from specfleet_engine.load import load_model
 from specfleet_engine.proposers.ngram import NgramProposer
-from specfleet_serving.core import Request, Sampling
+from specfleet_serving.core import Request, Sampling, StepFailed
 
 
 @pytest.fixture(scope="module")
@@ -73,7 +73,7 @@ class Accounting:
         """The model fails once; the serving loop then drops the batch, or somebody stays."""
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(self.core._model, "run", lambda *_: (_ for _ in ()).throw(Broken))
-            with suppress(Broken):
+            with suppress(StepFailed):
                 self.core.step(depth)
         for sequence in tuple(self.core._scheduler.running) if everyone_leaves else ():
             self.core.remove(sequence.id)
@@ -160,13 +160,15 @@ def test_a_fault_in_the_model_loses_no_block(small: Path, monkeypatch: pytest.Mo
     for number in range(3):
         core.add(Request(f"r{number}", (5,) * 40, Sampling(max_tokens=30, temperature=0.0)))
     core.step(3)
+    core.add(Request("newcomer", (5,) * 40, Sampling(max_tokens=30, temperature=0.0)))
     monkeypatch.setattr(core._model, "run", lambda *_: (_ for _ in ()).throw(RuntimeError("out of memory")))
 
-    with pytest.raises(RuntimeError, match="out of memory"):
+    with pytest.raises(StepFailed, match="out of memory") as raised:
         core.step(3)
 
-    for number in range(3):
-        core.remove(f"r{number}")
+    assert raised.value.requests == {"r0", "r1", "r2", "newcomer"}
+    for name in raised.value.requests:
+        core.remove(name)
     assert core.load().kv_usage == 0.0
 
 

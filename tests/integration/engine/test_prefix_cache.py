@@ -11,7 +11,7 @@ from tests.integration.engine.driving import Scripted, a_core, drive, generate, 
 from specfleet_engine.cache import BLOCK_SIZE
 from specfleet_engine.core import EngineCore
 from specfleet_engine.sequence import Sequence
-from specfleet_serving.core import Request
+from specfleet_serving.core import Request, StepFailed
 
 LENGTH = 30
 SYSTEM = tuple(np.random.default_rng(1).integers(3, VOCABULARY, size=75).tolist())
@@ -139,7 +139,7 @@ def test_a_step_that_fails_publishes_nothing(llama: Path, monkeypatch: pytest.Mo
     core.add(greedy("r", PROMPTS[0], LENGTH))
     monkeypatch.setattr(core._model, "run", lambda *_: (_ for _ in ()).throw(RuntimeError("out of memory")))
 
-    with pytest.raises(RuntimeError, match="out of memory"):
+    with pytest.raises(StepFailed, match="out of memory"):
         core.step(3)
 
     assert published(core) == set()

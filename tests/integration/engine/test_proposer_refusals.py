@@ -23,7 +23,7 @@ from tests.integration.engine.proposer_checkpoints import (
     save_random_medusa,
 )
 
-from specfleet_engine.errors import ProposerRefused
+from specfleet_engine.errors import ModelRefused, ProposerRefused
 from specfleet_engine.forward import TargetModel
 from specfleet_engine.load import load_model, load_tokenizer
 from specfleet_engine.proposers.chain import ChainProposer
@@ -387,3 +387,21 @@ def test_a_missing_norm_before_residual_is_said_once(
         load("eagle3", folder, llama, target)
 
     assert caplog.text.count("does not say norm_before_residual") == 1
+
+
+def test_a_draft_model_is_read_onto_the_models_device(
+    llama: Path, target: TargetModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[torch.device] = []
+
+    def refuse(path: Path, dtype: torch.dtype, *, device: torch.device) -> TargetModel:
+        asked.append(device)
+        raise ModelRefused("read no further")
+
+    monkeypatch.setattr("specfleet_engine.proposers.choose.load_model", refuse)
+    monkeypatch.setattr(target, "device", torch.device("cuda"))
+
+    with pytest.raises(ProposerRefused, match="read no further"):
+        load("draftModel", save_draft_model(tmp_path), llama, target)
+
+    assert asked == [torch.device("cuda")]

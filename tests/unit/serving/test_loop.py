@@ -7,7 +7,16 @@ import pytest
 from tests.unit.serving.byte_tokenizer import ByteTokenizer
 
 from specfleet_serving.active import Output
-from specfleet_serving.core import Limits, Load, Request, Sampling, SequenceStep, Step, TokenLogprob
+from specfleet_serving.core import (
+    Limits,
+    Load,
+    Request,
+    Sampling,
+    SequenceStep,
+    Step,
+    StepFailed,
+    TokenLogprob,
+)
 from specfleet_serving.follower import ScheduleFollower
 from specfleet_serving.loop import StepLoop
 from specfleet_serving.metrics import Metrics
@@ -117,8 +126,11 @@ def decode(request_id: str, text: str, drafted: int, accepted: int) -> Played:
     return lambda held: Step(4, 1, 0.1, (SequenceStep(request_id, tuple(text.encode()), drafted, accepted),))
 
 
-def fail(held: list[str]) -> Step:
-    raise RuntimeError("a kernel failed")
+def fail(*batch: str) -> Played:
+    def play(held: list[str]) -> Step:
+        raise StepFailed(frozenset(batch), RuntimeError("a kernel failed"))
+
+    return play
 
 
 def test_a_request_gets_its_text_and_its_reason(bench: Bench) -> None:
@@ -201,7 +213,7 @@ def test_a_failed_step_costs_the_requests_of_its_batch_only(bench: Bench) -> Non
     bench.core.play(first("in-batch"))
     bench.until(lambda: bench.text("in-batch") == "a")
     bench.ask("waits", max_tokens=1)
-    bench.core.play(idle, fail, first("waits"))
+    bench.core.play(idle, fail("in-batch"), first("waits"))
 
     bench.until_finished("in-batch", "waits")
 
@@ -266,7 +278,7 @@ def test_log_probabilities_end_with_the_tokens(bench: Bench) -> None:
 
 def test_a_prompt_that_breaks_each_step_does_not_stop_the_loop(bench: Bench) -> None:
     bench.ask("poison")
-    bench.core.play(fail)
+    bench.core.play(fail("poison"))
     bench.until_finished("poison")
     bench.ask("next", max_tokens=1)
     bench.core.play(first("next"))
@@ -274,6 +286,19 @@ def test_a_prompt_that_breaks_each_step_does_not_stop_the_loop(bench: Bench) -> 
     bench.until_finished("next")
 
     assert bench.loop.alive
+
+
+@pytest.mark.fault("vllm#18783")
+def test_a_newcomer_that_breaks_its_first_step_costs_nobody_that_still_waits(bench: Bench) -> None:
+    bench.ask("poison")
+    bench.ask("waits", max_tokens=1)
+    bench.core.play(fail("poison"), first("waits"))
+
+    bench.until_finished("poison", "waits")
+
+    finishes = {output.request_id: output.finish for output in bench.outputs if output.finish}
+    assert finishes == {"poison": "error", "waits": "length"}
+    assert bench.loop.queued == 0
 
 
 def test_the_warm_up_is_not_counted(bench: Bench) -> None:
