@@ -62,7 +62,7 @@ left its Services, it finishes its streams for 120 s (`--shutdown-timeout`). A k
 in `engine.env`, from a Secret: the start-up probe needs it too. On a CPU `kvCacheMib` sets the cache as well.
 
 What the tests run is a real vLLM 0.32, in its build for processors. Greedy text is the same at the depths 5,
-2, 0 and 5, pushed to a running pod; under load 0.8 s and 1.1 s passed from the written schedule to the first
+2, 0 and 5, pushed to a running pod; under load 0.8 s to 1.9 s passed from the written schedule to the first
 step at its depth. Streams outlive the end of their pod, and after a crash of the engine core the container
 begins with the schedule that is mounted.
 

@@ -6,7 +6,6 @@ One fleet for all tests, one pod each; nobody asks anything of an engine whose t
 import time
 import uuid
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from datetime import datetime
 from typing import TypeAlias
 
@@ -14,7 +13,7 @@ import pytest
 from tests.e2e.support import Kube, Release, is_ready, pool_status, wait_for, wait_ready
 from tests.e2e.vllm_checkpoints import CLAIM, EAGLE3, HEADS, MEDUSA, TARGET, WRONG, provide, save_all, walk
 from tests.e2e.vllm_engine import DRAFT_TOKENS, DRAFTS, PLUGIN, TOKENS, Counts, Engine, steps_at
-from tests.e2e.vllm_fleet import MOST, deaf, real, tiny
+from tests.e2e.vllm_fleet import MOST, Fleet, deaf, real, tiny
 from tests.e2e.vllm_users import Stream, asking
 
 pytestmark = pytest.mark.timeout(900)
@@ -31,21 +30,6 @@ LONGEST = 1000
 
 # For each depth in turn: the text that was given, and what was counted meanwhile.
 Seen: TypeAlias = list[tuple[int, str, dict[str, float]]]
-
-
-@dataclass(frozen=True)
-class Fleet:
-    """``smollm2`` is the real model; the others are tiny, and all their drafts are right."""
-
-    smollm2: Engine
-    draft_model: Engine
-    eagle3: Engine
-    medusa: Engine
-    deaf: Engine
-
-    @property
-    def live(self) -> tuple[Engine, ...]:
-        return (self.smollm2, self.draft_model, self.eagle3)
 
 
 @pytest.fixture(scope="module")

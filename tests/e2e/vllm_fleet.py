@@ -1,10 +1,27 @@
 """What to apply for a fleet of real vLLMs: the real model, tiny ones, and one that ignores its schedule."""
 
+from dataclasses import dataclass
 from typing import Any
 
 from tests.e2e.vllm_checkpoints import CLAIM, POSITIONS, TARGET
+from tests.e2e.vllm_engine import Engine
 
 MOST = 5
+
+
+@dataclass(frozen=True)
+class Fleet:
+    """``smollm2`` is the real model; the others are tiny, and all their drafts are right."""
+
+    smollm2: Engine
+    draft_model: Engine
+    eagle3: Engine
+    medusa: Engine
+    deaf: Engine
+
+    @property
+    def live(self) -> tuple[Engine, ...]:
+        return (self.smollm2, self.draft_model, self.eagle3)
 
 
 def real(namespace: str, name: str, image: str, **spec: Any) -> dict[str, Any]:
