@@ -19,7 +19,7 @@ from pathlib import Path
 
 import httpx
 import pytest
-from tests.e2e.support import RELEASE, REPOSITORY, SYSTEM_NAMESPACE, Kube, Release, wait_for
+from tests.e2e.support import REPOSITORY, Kube, Release
 
 
 @contextmanager
@@ -77,10 +77,7 @@ def release(kube: Kube, images: dict[str, str]) -> Release:
     release = Release(kube, images)
     with locked("release", fcntl.LOCK_EX):
         release.upgrade()
-    kube.run(
-        "rollout", "status", f"deployment/{RELEASE}-prometheus", "-n", SYSTEM_NAMESPACE, "--timeout=120s"
-    )
-    wait_for("the operator leads", release.leads, seconds=90)
+    release.rolled_out("prometheus")
     return release
 
 

@@ -112,7 +112,10 @@ class Release:
     images: Mapping[str, str]
 
     def upgrade(self, *settings: str) -> None:
-        """Install or upgrade with the tests' values and these further ``--set`` arguments."""
+        """Install or upgrade with the tests' values and these further ``--set`` arguments.
+
+        It ends when the operator of these values leads: the next test may run beside this one.
+        """
         values = [
             f"image={self.images['operator']}",
             f"engineImages.builtin={self.images['engine']}",
@@ -136,6 +139,13 @@ class Release:
             "upgrade", "--install", RELEASE, chart, "-n", SYSTEM_NAMESPACE, "--create-namespace",
             "--take-ownership", *flags,
         )  # fmt: skip
+        self.rolled_out("operator")
+        wait_for("the operator leads", self.leads, seconds=90)
+
+    def rolled_out(self, component: str) -> None:
+        """Wait until a component's pods are those of its newest template."""
+        name = f"deployment/{RELEASE}-{component}"
+        self.kube.run("rollout", "status", name, "-n", SYSTEM_NAMESPACE, "--timeout=120s")
 
     def operator_pods(self) -> list[dict[str, Any]]:
         return self.kube.list("pods", SYSTEM_NAMESPACE, "app.kubernetes.io/component=operator")

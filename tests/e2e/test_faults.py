@@ -7,8 +7,6 @@ from typing import Any
 
 import pytest
 from tests.e2e.support import (
-    RELEASE,
-    SYSTEM_NAMESPACE,
     Kube,
     Release,
     Users,
@@ -71,14 +69,7 @@ def test_without_prometheus_schedule_and_pods_stay_and_the_status_says_why(
         finally:
             release.scale("prometheus", 1)
         version = schedule_version(kube.metrics(namespace, pods[0]["metadata"]["name"]))
-        kube.run(
-            "rollout",
-            "status",
-            f"deployment/{RELEASE}-prometheus",
-            "-n",
-            SYSTEM_NAMESPACE,
-            "--timeout=120s",
-        )
+        release.rolled_out("prometheus")
         wait_for(
             "figures are measured again", metrics_available(kube, namespace, "chat", "True"), seconds=120
         )

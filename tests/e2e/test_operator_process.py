@@ -107,7 +107,7 @@ async def test_a_restarted_operator_changes_no_object(
     await client.apply(SPECULATIVE_DEPLOYMENT, a_resource(namespace=namespace, replicas=0), manager="user")
     async with running(kubeconfig, namespace):
         await eventually(is_ready)
-    before = await versions(client, namespace)
+    before = await settled_versions(client, namespace)
 
     async with running(kubeconfig, namespace) as operator:
 
@@ -118,6 +118,16 @@ async def test_a_restarted_operator_changes_no_object(
         await eventually(has_reconciled)
 
     assert await versions(client, namespace) == before
+
+
+async def settled_versions(client: KubernetesClient, namespace: str) -> dict[tuple[str, str], str]:
+    """Wait until nothing is written for some seconds: an installed release sees this namespace as well."""
+    seen: dict[tuple[str, str], str] = {}
+    async with asyncio.timeout(DEADLINE_SECONDS):
+        while seen != (now := await versions(client, namespace)):
+            seen = now
+            await asyncio.sleep(5)
+    return seen
 
 
 async def versions(client: KubernetesClient, namespace: str) -> dict[tuple[str, str], str]:

@@ -59,6 +59,7 @@ def test_what_prometheus_measures_moves_the_depth_of_running_pods(kube: Kube, na
     )
 
 
+@pytest.mark.alone  # it measures
 @pytest.mark.fault("vllm#46295")
 def test_twenty_pushes_reach_three_pods_in_seconds_and_restart_none(kube: Kube, namespace: str) -> None:
     kube.apply(simulated(namespace, "chat", replicas=3))
