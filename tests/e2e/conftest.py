@@ -1,9 +1,9 @@
 """One cluster and one installed release for all end-to-end tests; a fresh namespace for each test that asks.
 
 The cluster and the images are those of `make images`: SPECFLEET_KUBECONFIG if set, else the project's own.
-Two workers run the files beside each other, because most of a test is waiting. A test that takes something
-from all others, such as the operator, or that measures the machine, is marked ``alone`` and has all of the
-cluster.
+Two workers may run the files beside each other (docs/testing.md), because most of a test is waiting. A test
+that takes something from all others, such as the operator, or that measures the machine, is marked ``alone``
+and has all of the cluster.
 """
 
 import fcntl
