@@ -9,7 +9,7 @@ counters are interpolated. Source: design/tuning.md, section 3.1.
 import math
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from specfleet.telemetry.source import Series
@@ -21,6 +21,8 @@ SCHEDULE_LIVE = "specfleet_schedule_live"
 SeriesKey = tuple[tuple[str, str], ...]
 Values = Mapping[SeriesKey, float | None]  # None: the value was NaN or infinite
 _Target = tuple[str, str]  # job, instance
+# Each series at one time, and since when it is known.
+_Values = tuple[dict[SeriesKey, float | None], dict[SeriesKey, float]]
 _OF_THE_POD = ("namespace", "pod")  # they tell no series of a pod apart
 
 
@@ -79,12 +81,18 @@ def _stamps(target: Sequence[Series]) -> list[float]:
     return sorted({at for series in target for at, _ in series.samples})
 
 
-def _at(target: Sequence[Series], at: float) -> tuple[dict[SeriesKey, float | None], dict[SeriesKey, float]]:
+def _at(target: Sequence[Series], at: float) -> _Values:
+    def value_at(series: Series, at: float) -> float | None:
+        return next((value for stamp, value in reversed(series.samples) if stamp == at), None)
+
+    return _read(target, at, value_at)
+
+
+def _read(target: Sequence[Series], at: float, value_at: Callable[[Series, float], float | None]) -> _Values:
     values: dict[SeriesKey, float | None] = {}
     oldest: dict[SeriesKey, float] = {}
     for series in target:
-        value = next((value for stamp, value in reversed(series.samples) if stamp == at), None)
-        if value is not None:
+        if (value := value_at(series, at)) is not None:
             key = _key(series)
             values[key] = value if math.isfinite(value) else None
             oldest[key] = series.samples[0][0]
@@ -96,14 +104,8 @@ def _key(series: Series) -> SeriesKey:
 
 
 def _joined(engine: Sequence[Series], schedule: Sequence[Series], at: float) -> Scrape:
-    values, oldest = _at(engine, at)
-    for series in schedule:
-        value = _value_at(series, at)
-        if value is not None:
-            key = _key(series)
-            values[key] = value if math.isfinite(value) else None
-            oldest[key] = series.samples[0][0]
-    return Scrape(at, values, oldest, aligned=False)
+    (values, oldest), (joined, since) = _at(engine, at), _read(schedule, at, _value_at)
+    return Scrape(at, values | joined, oldest | since, aligned=False)
 
 
 def _value_at(series: Series, at: float) -> float | None:
