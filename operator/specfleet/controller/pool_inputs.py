@@ -48,13 +48,12 @@ def metrics_of(view: PoolView) -> MetricDictionary:
     return METRICS[view.resource.spec.engine.type]
 
 
-def tables_by_pods(view: PoolView) -> dict[PodKey, Table]:
+def tables_by_pods(view: PoolView, newest: Table | None) -> dict[PodKey, Table]:
     """Tell the table of every pod that keeps the one it was started with.
 
     A container that was restarted after the table had changed has read the file anew: of a pod with an older
     table nothing is known then.
     """
-    newest = _newest_table(view)
     tables = ((key, pod, started_with(pod["metadata"])) for key, pod in view.ready.items())
     return {
         key: table
@@ -73,12 +72,14 @@ def _was_restarted(pod: Object) -> bool:
     return any(container.get("restartCount", 0) > 0 for container in containers)
 
 
-def versions_by_pods(view: PoolView, tables: Mapping[PodKey, Table]) -> dict[PodKey, tuple[int, int]]:
+def versions_by_pods(
+    view: PoolView, tables: Mapping[PodKey, Table], newest: Table | None
+) -> dict[PodKey, tuple[int, int]]:
     """Tell the version in force where pods are rolled for it: from what a pod was started with."""
     spec, document = view.resource.spec, view.document
     if document is None or ENGINES[spec.engine.type].actuation(spec).actuator != "rollout":
         return {}
-    newest, version = _newest_table(view), (document.fence, document.version)
+    version = (document.fence, document.version)
     return {key: version for key, table in tables.items() if table == newest}
 
 
@@ -102,8 +103,9 @@ def evidence_of(
     if document is not None and not follows:
         document = replace(document, table=flat(spec.speculation.depth.initial if method != "none" else 0))
     seconds = WARM_UP_SCRAPES * configuration.tuning.scrape_interval_seconds
-    tables = tables_by_pods(view)
-    versions = {**readings.versions, **versions_by_pods(view, tables)}
+    newest = _newest_table(view)
+    tables = tables_by_pods(view, newest)
+    versions = {**readings.versions, **versions_by_pods(view, tables, newest)}
     return Evidence(
         document=document,
         fingerprints=view.fingerprints,
