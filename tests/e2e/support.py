@@ -211,7 +211,7 @@ def simulated(
                 {
                     "name": pool,
                     "replicas": replicas,
-                    "template": {"resources": {"requests": {"cpu": "5m", "memory": "48Mi"}}},
+                    "template": {"resources": {"requests": {"cpu": "50m", "memory": "48Mi"}}},
                 }
             ],
             **spec,

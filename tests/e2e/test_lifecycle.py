@@ -30,7 +30,7 @@ def change(kube: Kube, namespace: str, name: str, **spec: Any) -> None:
 
 
 def pool(name: str = "main", replicas: int | None = 1) -> dict[str, Any]:
-    requests = {"cpu": "5m", "memory": "48Mi"}
+    requests = {"cpu": "50m", "memory": "48Mi"}
     written = {"name": name, "template": {"resources": {"requests": requests}}}
     return written if replicas is None else {**written, "replicas": replicas}
 

@@ -193,7 +193,8 @@ def test_a_release_for_one_namespace_serves_there_and_leaves_engines_and_crd_beh
         release.scale("operator", 1)
         release.upgrade()  # takes the CRD back
 
-    assert "orbidden" not in logs and "403" not in logs
+    # The word alone: every refusal of the API server has it, and "403" may stand in a time or a name.
+    assert "orbidden" not in logs
     assert allowed_here and not allowed_elsewhere
     assert still == pods
     assert kube.run("get", "crd", CRD, "-o", "name").stdout.strip()

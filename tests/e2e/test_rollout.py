@@ -29,7 +29,7 @@ def rolled_fleet(namespace: str, image: str) -> list[dict[str, Any]]:
     """Two pods of what stands in for SGLang; its code comes as a ConfigMap."""
     files = {"__init__.py": "", "launch_server.py": STAND_IN.read_text(encoding="utf-8")}
     template = {
-        "resources": {"requests": {"cpu": "5m", "memory": "32Mi"}},
+        "resources": {"requests": {"cpu": "50m", "memory": "32Mi"}},
         "volumes": [{"name": "code", "configMap": {"name": "stand-in"}}],
         "volumeMounts": [{"name": "code", "mountPath": "/stand-in/sglang"}],
     }

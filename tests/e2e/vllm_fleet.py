@@ -26,8 +26,8 @@ class Fleet:
 
 def real(namespace: str, name: str, image: str, **spec: Any) -> dict[str, Any]:
     """Write a deployment of SmolLM2; ``spec`` keys replace whole parts of the spec."""
-    # A start takes 20 s of a core: other tests go first.
-    resources = {"requests": {"cpu": "10m", "memory": "1Gi"}}
+    # A start takes 20 s of a core: other tests' pods, of 50m and more, go first.
+    resources = {"requests": {"cpu": "20m", "memory": "1Gi"}}
     return {
         "apiVersion": "specfleet.dev/v1alpha1",
         "kind": "SpeculativeDeployment",
