@@ -97,7 +97,7 @@ test-chart: $(READY)  ## the chart, rendered
 	@PATH="$$($(CLUSTER) bin):$$PATH" $(PYTEST) tests/chart
 
 test-e2e: images  ## a real cluster: admission, operator, engines, faults
-	@$(PYTEST) tests/e2e
+	@$(TWO_WORKERS) --dist loadfile tests/e2e
 
 test:  ## everything that CI runs, layer by layer; times are printed and lie in build/test-times.json
 	@$(MAKE) $(READY)

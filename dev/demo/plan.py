@@ -22,7 +22,7 @@ class Phase:
     seconds: float
     max_tokens: int
     join_seconds: float = 0.0  # between two users that join
-    repeats: int = 1  # how often a replay sends the prompts: the users must stay busy
+    repeats: int = 1  # how often a replay sends the prompts: many users are compared while all are busy
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +88,7 @@ PLANS: Mapping[str, Plan] = {
         engine="builtin",
         example="examples/smollm2.yaml",
         resource="smollm2",
-        phases=_phases(_MODEL_SECONDS, tokens=(80, 40, 40), crowd=Crowd(20, join_seconds=1.0, repeats=3)),
+        phases=_phases(_MODEL_SECONDS, tokens=(80, 40, 40), crowd=Crowd(20, join_seconds=1.0, repeats=6)),
         tuning=_MODEL_PACE,
         window_seconds=30.0,
         rounds=4,
@@ -118,7 +118,7 @@ PLANS: Mapping[str, Plan] = {
         engine="vllm",
         example="examples/vllm-cpu.yaml",
         resource="smollm2-vllm",
-        phases=_phases(_MODEL_SECONDS, tokens=(80, 32, 40), crowd=Crowd(12, join_seconds=1.5, repeats=2)),
+        phases=_phases(_MODEL_SECONDS, tokens=(80, 32, 40), crowd=Crowd(12, join_seconds=1.5, repeats=4)),
         tuning=_MODEL_PACE,
         window_seconds=30.0,
         rounds=4,

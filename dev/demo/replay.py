@@ -3,6 +3,9 @@
 The arms of a phase take turns, so that whatever else the machine does hurts all of them alike. A pin is the
 user's own `spec.tuning.schedule`; an arm begins when every pod follows it. A settled schedule that asks for
 one depth, whatever the phase's load, is that depth's arm: one thing is not measured under two names.
+
+Many users are compared while all of them are busy. When the prompts run out, ever fewer requests share the
+pods: that is another load than the phase's, and the settled schedule may have another depth for it.
 """
 
 import asyncio
@@ -104,6 +107,7 @@ class Replay:
         seconds = asyncio.get_running_loop().time() - started
         after = await self._recorder.take()
         done = self._load.requests[first:]
+        busy = busy_span(done)
         self.results.append(
             {
                 "text": phase.text,
@@ -113,6 +117,8 @@ class Replay:
                 "round": number,
                 "seconds": seconds,
                 "requests": len(done),
+                "busySeconds": busy[0],
+                "busyRequests": busy[1],
                 "tokens": sum(request.tokens for request in done),
                 "requestSeconds": sum(_seconds(request) for request in done),
                 "secondsPerToken": {
@@ -145,6 +151,13 @@ class Replay:
                 f"the pin {arm.table} was not followed within {PIN_SECONDS:.0f} s: "
                 f"see `kubectl -n {NAMESPACE} describe specdep {self._plan.resource}`"
             ) from None
+
+
+def busy_span(requests: Sequence[Request]) -> tuple[float, int]:
+    """Give the seconds from the first request to the start of the last, and how many ended within them."""
+    last = max(request.sent for request in requests)
+    ended = sum(request.ended is not None and request.ended <= last for request in requests)
+    return last - min(request.sent for request in requests), ended
 
 
 def _seconds(request: Request) -> float:

@@ -25,13 +25,13 @@ def token_seconds_of(record: Record, phase_name: str, arm: str) -> float | None:
 
 
 def score(record: Record, phase_name: str, arm: str) -> float | None:
-    """Tokens per second of a user; with several users completed requests per second."""
+    """Tokens per second of a user; with several users completed requests per second while all are busy."""
     rounds = rounds_of(record, phase_name, arm)
     if not rounds:
         return None
     if rounds[0]["users"] == 1:
         return float(sum(one["tokens"] for one in rounds) / sum(one["requestSeconds"] for one in rounds))
-    return float(sum(one["requests"] for one in rounds) / sum(one["seconds"] for one in rounds))
+    return float(sum(one["busyRequests"] for one in rounds) / sum(one["busySeconds"] for one in rounds))
 
 
 def settled_of_best(record: Record, phase_name: str) -> float | None:
@@ -84,4 +84,4 @@ def _times(one: Mapping[str, Any]) -> Mapping[str, float]:
     """Seconds per token of each prompt, or per request where many users share the pods."""
     if one["users"] == 1:
         return dict(one["secondsPerToken"])
-    return {"all": one["seconds"] / one["requests"]}
+    return {"all": one["busySeconds"] / one["busyRequests"]}

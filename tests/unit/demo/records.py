@@ -51,6 +51,8 @@ def replay(
         "round": number,
         "seconds": seconds,
         "requests": 10,
+        "busySeconds": seconds,
+        "busyRequests": 10,
         "tokens": 100,
         "requestSeconds": seconds,
         "secondsPerToken": {"rows": token_seconds, "tests": token_seconds},
