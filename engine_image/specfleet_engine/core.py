@@ -16,7 +16,7 @@ from specfleet_engine.cache import BLOCK_SIZE, BlockPool
 from specfleet_engine.forward import TargetModel
 from specfleet_engine.memory import affordable_blocks, check_memory, free_bytes
 from specfleet_engine.proposers import Draft, Proposer
-from specfleet_engine.scheduler import Chunk, Plan, Scheduler, Turn
+from specfleet_engine.scheduler import AdmissionFailed, Chunk, Plan, Scheduler, Turn
 from specfleet_engine.sequence import Sequence
 from specfleet_engine.verify import Verdict, verify
 from specfleet_serving.core import Limits, Load, Request, SequenceStep, Step, StepFailed
@@ -103,7 +103,10 @@ class EngineCore:
         if not 0 <= depth <= self.limits.max_depth:
             raise ValueError(f"depth must be 0 to {self.limits.max_depth}, got {depth}")
         begin = time.perf_counter()
-        plan = self._scheduler.plan(depth)
+        try:
+            plan = self._scheduler.plan(depth)
+        except AdmissionFailed as error:
+            raise StepFailed(frozenset({error.sequence.id}), error) from error
         if plan is None:
             return None
         for sequence in plan.preempted:

@@ -12,7 +12,15 @@ from dataclasses import dataclass
 from specfleet_engine.cache import BLOCK_SIZE, BlockPool, blocks_for
 from specfleet_engine.sequence import Sequence
 
-__all__ = ["Chunk", "Plan", "Scheduler", "Turn"]
+__all__ = ["AdmissionFailed", "Chunk", "Plan", "Scheduler", "Turn"]
+
+
+class AdmissionFailed(Exception):
+    """One sequence cannot be admitted, for a fault of its own or of the engine. It waits until removed."""
+
+    def __init__(self, sequence: Sequence) -> None:
+        super().__init__(f"the request {sequence.id} cannot be admitted")
+        self.sequence = sequence
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +57,7 @@ class Scheduler:
         self.running: list[Sequence] = []  # in the order of admission
         self._max_num_seqs = max_num_seqs
         self._prompt_tokens_per_step = prompt_tokens_per_step
+        self._preempted: list[Sequence] = []  # since the last plan
 
     @property
     def decoding(self) -> int:
@@ -69,23 +78,22 @@ class Scheduler:
         """Choose the next step. None: nobody can do anything.
 
         Who decodes takes its K+1 slots before anyone is admitted, so that a newcomer costs nobody a draft.
+        Raises AdmissionFailed; without that sequence the next plan is the one that this would have been.
         """
-        preempted = self._make_room_for_last_tokens()
+        self._make_room_for_last_tokens()
         turns = tuple(
             Turn(sequence, self._take_draft_slots(sequence, depth))
             for sequence in self.running
             if sequence.decoding
         )
         chunks = self._read_prompts(depth)
+        preempted, self._preempted = tuple(self._preempted), []
         return Plan(chunks, turns, preempted) if chunks or turns else None
 
-    def _make_room_for_last_tokens(self) -> tuple[Sequence, ...]:
-        preempted: list[Sequence] = []
+    def _make_room_for_last_tokens(self) -> None:
         for sequence in tuple(self.running):
             while sequence.decoding and not self.pool.grow(sequence.blocks, len(sequence)):
-                preempted.append(next(victim for victim in reversed(self.running) if victim.blocks))
-                self._preempt(preempted[-1])
-        return tuple(preempted)
+                self._preempt(next(victim for victim in reversed(self.running) if victim.blocks))
 
     def _take_draft_slots(self, sequence: Sequence, depth: int) -> int:
         """How many drafts fit within depth, the sequence's length, and the blocks that are free now.
@@ -104,11 +112,17 @@ class Scheduler:
             if sequence.prefilling and budget:
                 chunks.append(_chunk(sequence, budget))
                 budget -= chunks[-1].count
-        while budget and self.waiting and self._admit(self.waiting[0], depth):
+        while budget and self.waiting and self._admit_first(depth):
             self.running.append(self.waiting.popleft())
             chunks.append(_chunk(self.running[-1], budget))
             budget -= chunks[-1].count
         return tuple(chunks)
+
+    def _admit_first(self, depth: int) -> bool:
+        try:
+            return self._admit(self.waiting[0], depth)
+        except Exception as error:
+            raise AdmissionFailed(self.waiting[0]) from error
 
     def _admit(self, sequence: Sequence, depth: int) -> bool:
         """Give a sequence its blocks, if the batch and the pool have room.
@@ -134,6 +148,7 @@ class Scheduler:
         self.pool.release(sequence.blocks)
         sequence.rewind()
         self.waiting.appendleft(sequence)
+        self._preempted.append(sequence)
 
 
 def _chunk(sequence: Sequence, budget: int) -> Chunk:

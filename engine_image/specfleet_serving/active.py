@@ -1,11 +1,14 @@
 """One request while the loop runs it: its end, its times, and what of a step its user gets."""
 
+import logging
 from dataclasses import dataclass
 from typing import Literal
 
 from specfleet_serving.core import Request, SequenceStep, TokenLogprob
 from specfleet_serving.events import Delivered, RequestTimes
 from specfleet_serving.text import Assembler
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,3 +70,14 @@ class Active:
                 accepted,
             ),
         )
+
+
+def taken(active: Active, sequence: SequenceStep, now: float) -> tuple[Delivered, Output] | None:
+    """What `Active.take` gives. None: this request is lost, and the others of the step are none the worse."""
+    if sequence.failed:
+        return None
+    try:
+        return active.take(sequence, now)
+    except Exception:
+        logger.exception("the tokens of a request cannot be read")
+        return None

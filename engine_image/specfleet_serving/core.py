@@ -101,6 +101,11 @@ class Step:
     proposer_seconds: float = 0.0
     verify_seconds: float = 0.0
 
+    @property
+    def lost(self) -> bool:
+        """Whether requests got something from it, and every one of them nothing usable."""
+        return bool(self.sequences) and all(sequence.failed for sequence in self.sequences)
+
 
 class StepFailed(Exception):
     """A step could not be run. ``requests`` are the ids of all in its batch, newcomers included."""

@@ -3,7 +3,7 @@
 Requests come in through `submit` and leave as `Output` through the ``deliver`` callback, one batch per step.
 The thread takes what came in, swaps the schedule, picks the depth, lets the core take one step, trims each
 request to its end, counts what users got, and hands it out. A step that raises costs the requests of its
-batch, never the loop.
+batch, never the loop; only a core that does not answer the engine itself either ends it (`self_check`).
 """
 
 import logging
@@ -12,21 +12,20 @@ import time
 from collections import deque
 from collections.abc import Callable, Sequence
 
-from specfleet_serving.active import Active, Output
-from specfleet_serving.core import Core, Request, Sampling, Step, StepFailed, Tokenizer
+from specfleet_serving.active import Active, Output, taken
+from specfleet_serving.core import Core, Request, Step, StepFailed, Tokenizer
 from specfleet_serving.events import Delivered, Outcome
 from specfleet_serving.follower import ScheduleFollower
 from specfleet_serving.metrics import Metrics
+from specfleet_serving.self_check import SelfCheck
 from specfleet_serving.text import Assembler
 
 logger = logging.getLogger(__name__)
 
 # How long an idle loop sleeps before it looks for a new schedule.
 IDLE_SECONDS = 0.25
-WARM_UP_TEXT = "Hello hello hello hello"
-WARM_UP_TOKENS = 8
-WARM_UP_STEPS = 64
-
+# From one failed self-check to the next.
+CHECK_SECONDS = 1.0
 
 Deliver = Callable[[Sequence[Output]], None]
 
@@ -47,6 +46,7 @@ class StepLoop:
         self._changed = threading.Condition()
         self._stopping = False
         self._warm = False
+        self._check = SelfCheck(core, tokenizer, metrics, self._timed_step)
         self._step_began: float | None = None
         self._thread = threading.Thread(target=self._run, name="step-loop", daemon=True)
         self._queued = 0
@@ -84,8 +84,13 @@ class StepLoop:
 
     @property
     def alive(self) -> bool:
-        """Whether the thread still runs. False for good after a failed warm-up."""
+        """Whether the thread still runs. False for good after a failed warm-up, and once the core is dead."""
         return self._thread.is_alive()
+
+    @property
+    def in_doubt(self) -> bool:
+        """Whether several steps in a row failed and none has worked since."""
+        return self._check.in_doubt
 
     @property
     def queued(self) -> int:
@@ -99,47 +104,24 @@ class StepLoop:
         return 0.0 if began is None else time.monotonic() - began
 
     def _run(self) -> None:
+        self._metrics.count_schedule(self._follower.in_force)
         try:
-            self._warm_up()
+            self._check.ask()
         except Exception:  # a core may fail in any way; the process then says so and ends
             logger.exception("the model did not answer the warm-up request")
             return
         self._warm = True
-        while not self._stopping:
+        while not self._stopping and not self._check.dead:
             self._take_inbox()
             self._follow_schedule()
-            if not self._active:
-                self._rest()
-            else:
+            if self._active:
                 self._advance()
+            elif not self._check.unsure:
+                self._rest()
+            elif not self._check.repeat():
+                self._pause()
         self._take_inbox()
         self._fail(list(self._active.values()))
-        self._metrics.count_load(self._core.load())
-
-    def _warm_up(self) -> None:
-        """Let the core generate before anyone waits for it. Nothing of this is counted.
-
-        At the largest depth: what a proposer cannot do, or what the widest verification takes, must show
-        before the pod is ready, not when a schedule first asks for it.
-        """
-        self._metrics.count_schedule(self._follower.in_force)
-        context = min(self._core.limits.max_model_len, self._core.limits.kv_tokens)
-        prompt = tuple(self._tokenizer.encode(WARM_UP_TEXT)[: context - WARM_UP_TOKENS])
-        sampling = Sampling(max_tokens=WARM_UP_TOKENS, temperature=0.0)
-        self._core.add(Request("warm-up", prompt, sampling))
-        generated = drafted = accepted = 0
-        for _ in range(WARM_UP_STEPS):
-            step = self._timed_step(self._core.limits.max_depth)
-            sequences = step.sequences if step else ()
-            generated += sum(len(sequence.tokens) for sequence in sequences)
-            drafted += sum(sequence.drafted for sequence in sequences)
-            accepted += sum(sequence.accepted for sequence in sequences)
-            if generated >= WARM_UP_TOKENS:
-                break
-        self._core.remove("warm-up")
-        if not generated:
-            raise RuntimeError(f"no token in {WARM_UP_STEPS} steps")
-        logger.info("warm-up tokens=%d drafted=%d accepted=%d", generated, drafted, accepted)
         self._metrics.count_load(self._core.load())
 
     def _timed_step(self, depth: int) -> Step | None:
@@ -182,6 +164,11 @@ class StepLoop:
             if not self._inbox and not self._stopping:
                 self._changed.wait(IDLE_SECONDS)
 
+    def _pause(self) -> None:
+        if not self._check.dead:
+            with self._changed:
+                self._changed.wait_for(lambda: self._stopping, CHECK_SECONDS)
+
     def _advance(self) -> None:
         began = time.monotonic()
         try:
@@ -191,14 +178,20 @@ class StepLoop:
             # A broken batch must not end the service (reference/engine-faults.md, row 44). A newcomer that
             # broke it goes with it, before it can break the next one too.
             logger.exception("a step failed; the requests of its batch get an error")
+            self._check.lose_step()
             self._fail([self._active[one] for one in failed.requests if one in self._active])
         except Exception:
             logger.exception("the engine failed between two steps; all requests get an error")
+            self._check.lose_step()
             self._fail(list(self._active.values()))
         else:
             self._deliver(outputs)
             if step is None:
                 self._rest()
+            elif step.lost:
+                self._check.lose_step()
+            else:
+                self._check.recover()
         self._metrics.count_load(self._core.load())
 
     def _absorb(self, step: Step, began: float) -> list[Output]:
@@ -214,22 +207,23 @@ class StepLoop:
         lost: list[Active] = []
         for sequence in step.sequences:
             active = self._active.get(sequence.request_id)
-            if active is not None and sequence.failed:
-                lost.append(active)
-            if active is None or not sequence.tokens:
+            if active is None or not (sequence.tokens or sequence.failed):
                 continue
-            if active.first_token is None:
+            first = active.first_token is None
+            if (got := taken(active, sequence, now)) is None:
+                lost.append(active)
+                continue
+            if first:
                 self._metrics.requests.count_first_token(now - active.arrived)
-            got, output = active.take(sequence, now)
-            delivered.append(got)
-            outputs.append(output)
-            if output.finish:
-                finished.append((active, output.finish))
+            delivered.append(got[0])
+            outputs.append(got[1])
+            if got[1].finish:
+                finished.append((active, got[1].finish))
         self._metrics.count_step(step, delivered)
         for active, outcome in finished:
             self._leave(active, outcome)
         if lost:
-            logger.error("the model has no usable numbers for %d requests; they get an error", len(lost))
+            logger.error("%d requests of a step have no usable tokens; they get an error", len(lost))
             self._fail(lost)
         return outputs
 

@@ -36,6 +36,11 @@ class Metrics:
         self._verify_seconds = Counter(
             "specfleet_verify_seconds", "Time of decode steps spent verifying.", registry=self.registry
         )
+        self._failed_steps = Counter(
+            "specfleet_failed_steps",
+            "Steps that raised or gave no request usable numbers, failed self-checks included.",
+            registry=self.registry,
+        )
 
     def render(self) -> bytes:
         """Write the page of ``/metrics`` in Prometheus' text format."""
@@ -58,6 +63,10 @@ class Metrics:
     def count_refused_request(self) -> None:
         """Count a request that found the queue full."""
         self._queue_full.inc()
+
+    def count_failed_step(self) -> None:
+        """Count a step that raised, or from which nobody got anything usable."""
+        self._failed_steps.inc()
 
     def count_step(self, step: Step, delivered: Sequence[Delivered]) -> None:
         """Count one step and what the users got from it."""

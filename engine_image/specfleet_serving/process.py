@@ -27,8 +27,8 @@ WATCH_SECONDS = 0.5
 def serve(core: Core, tokenizer: Tokenizer, settings: Settings) -> int:
     """Serve a core until SIGTERM, and give the exit status.
 
-    0 after a drain, also one that ran out of time; 1 if the model did not answer or the port could not be
-    opened.
+    0 after a drain, also one that ran out of time; 1 if the model did not answer, at the start or after steps
+    that failed, or the port could not be opened.
     """
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
     return asyncio.run(_serve(core, tokenizer, settings))
@@ -78,7 +78,7 @@ async def _serve(core: Core, tokenizer: Tokenizer, settings: Settings) -> int:
 async def _end_when_asked(service: Service, server: uvicorn.Server, stop: asyncio.Event) -> None:
     while not stop.is_set():
         if not service.loop.alive:
-            # Without a warm-up there is nothing to drain, and the log has said why.
+            # A core that does not answer has nothing to drain, and the log has said why.
             server.should_exit = True
             return
         try:

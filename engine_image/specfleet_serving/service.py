@@ -64,7 +64,7 @@ class Service:
     @property
     def ready(self) -> bool:
         """Whether new requests are welcome."""
-        return self.loop.warm and self.healthy and not self.draining
+        return self.loop.warm and self.healthy and not self.loop.in_doubt and not self.draining
 
     async def complete(self, body: bytes) -> Reply:
         """Admit a completion request."""
@@ -143,7 +143,7 @@ class Service:
             raise Draining("this replica is stopping; send the request again")
         if not self.loop.warm:
             raise Draining("the model is not ready yet; send the request again")
-        if not self.loop.alive:
+        if self.loop.in_doubt or not self.loop.alive:
             raise Draining("the engine has failed; send the request again")
 
     def _check_model(self, name: str) -> None:

@@ -10,7 +10,7 @@ from tests.integration.engine.driving import a_core, greedy
 
 from specfleet_engine.core import PROMPT_TOKENS_PER_STEP, EngineCore
 from specfleet_engine.sequence import Sequence
-from specfleet_serving.core import Request
+from specfleet_serving.core import Request, StepFailed
 
 POISON = 50
 PROMPT = (5, 9, 5, 9, 5)
@@ -69,3 +69,28 @@ def test_the_first_chunks_of_a_prompt_that_fails_at_its_end_are_not_published(po
 
     assert failed == {"bad": None}
     assert not core._scheduler.pool.cached(Sequence(greedy("again", prompt, 30), 512).keys(1))
+
+
+@pytest.mark.fault("vllm#18783")
+def test_a_request_that_cannot_be_admitted_fails_alone(llama: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    good = greedy("good", PROMPT, 30)
+    alone = texts_of(a_core(llama), [good])
+    core = a_core(llama)
+    core.add(good)
+    core.step(0)
+    core.add(greedy("bad", PROMPT, 30))
+    monkeypatch.setattr(core._sequences["bad"], "keys", lambda _: 1 / 0)
+
+    with pytest.raises(StepFailed) as failure:
+        core.step(0)
+    core.remove("bad")
+    text = []
+    while step := core.step(0):
+        text += [token for sequence in step.sequences for token in sequence.tokens]
+        if len(text) == 29:
+            core.remove("good")
+
+    assert failure.value.requests == {"bad"}
+    assert alone["good"] is not None
+    assert text == alone["good"][1:]
+    assert core.load().kv_usage == 0

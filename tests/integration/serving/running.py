@@ -128,7 +128,7 @@ async def an_engine_process(
     *flags: str,
 ) -> AsyncIterator[tuple[asyncio.subprocess.Process, httpx.AsyncClient]]:
     """Run ``python -m specfleet_simulated`` until the block is left; wait until it is ready."""
-    port = _free_port()
+    port = free_port()
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "specfleet_simulated", "--served-model-name", "m", "--host", "127.0.0.1"),
         *("--port", str(port), "--method", "ngram", "--max-depth", "5", *flags),
@@ -152,7 +152,7 @@ async def _is_ready(client: httpx.AsyncClient) -> bool:
         return False
 
 
-def _free_port() -> int:
+def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])

@@ -13,13 +13,16 @@ from tests.integration.serving.running import (
     a_core,
     a_running_engine,
     an_engine_process,
+    free_port,
     metric_in,
     until,
 )
 
+from specfleet_serving.arguments import Settings
 from specfleet_serving.core import Step
-from specfleet_serving.process import http_config
+from specfleet_serving.process import http_config, serve
 from specfleet_simulated.core import SimulatedCore
+from specfleet_simulated.tokenizer import SimulatedTokenizer
 
 LONG = {"model": "m", "prompt": "a", "max_tokens": 900, "ignore_eos": True}
 
@@ -77,11 +80,14 @@ async def test_a_client_that_leaves_the_queue_is_forgotten() -> None:
 
 
 class FaultyCore(SimulatedCore):
-    """A simulated core whose next step can be replaced."""
+    """A simulated core whose next step can be replaced, or every one be broken."""
 
     instead: Callable[[], None] | None = None
+    broken = False
 
     def step(self, depth: int) -> Step | None:
+        if self.broken:
+            explode()
         if self.instead and self.load().running:
             instead, self.instead = self.instead, None
             instead()
@@ -112,6 +118,33 @@ async def test_a_failed_step_is_a_500_and_the_next_request_is_served() -> None:
         assert failed.json()["error"]["code"] == "engine_error"
         assert served.status_code == 200
         assert await engine.metric("vllm:request_success_total", finished_reason="error") == 1
+
+
+@pytest.mark.fault("vllm#18783")
+async def test_a_core_of_which_every_step_fails_is_not_ready_and_ends_the_process() -> None:
+    core = a_faulty_core()
+    port = free_port()
+    settings = Settings("m", host="127.0.0.1", port=port)
+    process = asyncio.ensure_future(asyncio.to_thread(serve, core, SimulatedTokenizer(), settings))
+    async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", timeout=PATIENCE_SECONDS) as client:
+        await until(lambda: answers(client, "/ready", 200))
+        core.broken = True
+
+        failed = await client.post("/v1/completions", json=LONG)
+        await until(lambda: answers(client, "/ready", 503))
+        refused = await client.post("/v1/completions", json=LONG)
+
+    assert failed.status_code == 500
+    assert refused.status_code == 503
+    assert "retry-after" in refused.headers
+    assert await asyncio.wait_for(process, PATIENCE_SECONDS) == 1
+
+
+async def answers(client: httpx.AsyncClient, path: str, status: int) -> bool:
+    try:
+        return (await client.get(path)).status_code == status
+    except httpx.TransportError:
+        return False
 
 
 async def test_a_stream_that_fails_under_way_ends_with_an_error() -> None:

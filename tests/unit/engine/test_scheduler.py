@@ -1,7 +1,9 @@
 """Who gets a turn, who reads, who waits, and which blocks that takes."""
 
+import pytest
+
 from specfleet_engine.cache import BLOCK_SIZE, BlockPool
-from specfleet_engine.scheduler import Plan, Scheduler
+from specfleet_engine.scheduler import AdmissionFailed, Plan, Scheduler
 from specfleet_engine.sequence import Sequence
 from specfleet_serving.core import Request, Sampling
 
@@ -155,3 +157,28 @@ def test_a_known_beginning_is_shared_and_the_last_token_is_always_read() -> None
     assert [(chunk.sequence, chunk.count) for chunk in plan.chunks] == [(second, BLOCK_SIZE)]
     assert second.blocks[0] == first.blocks[0]
     assert second.blocks[1] != first.blocks[1]
+
+
+def test_a_sequence_that_cannot_be_admitted_is_named_and_no_preemption_is_forgotten(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # Three blocks; each of the two needs a second one for its 17th token.
+    scheduler = a_scheduler(blocks=3)
+    first, second = a_sequence("first", 15), a_sequence("second", 15)
+    scheduler.add(first)
+    do(scheduler.plan(0))
+    scheduler.add(second)
+    do(scheduler.plan(0))
+    do(scheduler.plan(0))
+    assert scheduler.running == [first, second]
+    monkeypatch.setattr(second, "keys", lambda _: 1 / 0)
+
+    with pytest.raises(AdmissionFailed) as failure:
+        scheduler.plan(0)
+    scheduler.remove(failure.value.sequence)
+    scheduler.add(a_sequence("third", 15))
+    plan = do(scheduler.plan(0))
+
+    assert failure.value.sequence is second
+    assert plan.preempted == (second,)
+    assert [turn.sequence for turn in plan.turns] == [first]

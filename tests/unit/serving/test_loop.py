@@ -1,11 +1,13 @@
 """The step loop around a core whose steps are written down: trimming, counting, cancelling, failing."""
 
+import logging
 import threading
 from collections.abc import Callable, Iterator, Sequence
 
 import pytest
 from tests.unit.serving.byte_tokenizer import ByteTokenizer
 
+from specfleet_serving import loop as loop_module
 from specfleet_serving.active import Output
 from specfleet_serving.core import (
     Limits,
@@ -31,7 +33,10 @@ Played = Callable[[list[str]], Step]
 
 
 class PlayedCore:
-    """Plays steps, each made from the ids that it holds; blocks while there is none to play."""
+    """Plays steps, each made from the ids that it holds; blocks while there is none to play.
+
+    It answers the engine itself at once, but for what is in ``checks``: they come first, one for each check.
+    """
 
     limits = LIMITS
 
@@ -39,7 +44,8 @@ class PlayedCore:
         self.held: list[str] = []
         self.removed: list[str] = []
         self.depths: list[int] = []
-        self.warm_up_depths: list[int] = []
+        self.check_depths: list[int] = []
+        self.checks: list[Callable[[], None]] = []
         self._plays: list[Played] = []
         self._can_play = threading.Semaphore(0)
 
@@ -59,9 +65,11 @@ class PlayedCore:
         return Load(running=len(self.held), decoding=len(self.held), waiting=0, kv_usage=len(self.held) / 4)
 
     def step(self, depth: int) -> Step | None:
-        if self.held == ["warm-up"]:
-            self.warm_up_depths.append(depth)
-            return Step(0, 0, 0.0, (SequenceStep("warm-up", (65,) * 8, first=True),))
+        if self.held == ["self-check"]:
+            self.check_depths.append(depth)
+            if self.checks:
+                self.checks.pop(0)()
+            return Step(0, 0, 0.0, (SequenceStep("self-check", (65,) * 8, first=True),))
         assert self._can_play.acquire(timeout=PATIENCE_SECONDS)
         self.depths.append(depth)
         return self._plays.pop(0)(self.held)
@@ -70,13 +78,15 @@ class PlayedCore:
 class Bench:
     """A running loop over a played core, with what it delivered."""
 
-    def __init__(self) -> None:
+    def __init__(self, tokenizer: ByteTokenizer | None = None) -> None:
         self.core = PlayedCore()
         self.metrics = Metrics("tiny", LIMITS)
         self.follower = ScheduleFollower(None, 2, 4, self.metrics.count_refused_schedule)
         self.outputs: list[Output] = []
         self._news = threading.Condition()
-        self.loop = StepLoop(self.core, ByteTokenizer(), self.follower, self.metrics, self._deliver)
+        self.loop = StepLoop(
+            self.core, tokenizer or ByteTokenizer(), self.follower, self.metrics, self._deliver
+        )
         self.loop.start()
 
     def _deliver(self, outputs: Sequence[Output]) -> None:
@@ -90,6 +100,10 @@ class Bench:
 
     def until_finished(self, *ids: str) -> None:
         self.until(lambda: set(ids) <= {output.request_id for output in self.outputs if output.finish})
+
+    def until_the_loop_ends(self) -> None:
+        self.loop._thread.join(PATIENCE_SECONDS)
+        assert not self.loop.alive
 
     def ask(self, request_id: str, max_tokens: int = 10, stop: tuple[str, ...] = ()) -> None:
         self.loop.submit(Request(request_id, (1, 2), Sampling(max_tokens, temperature=0.0, stop=stop)))
@@ -264,6 +278,113 @@ def test_a_request_that_the_core_does_not_take_fails_alone(
     assert bench.loop.queued == 0
 
 
+@pytest.mark.fault("vllm#18783")
+def test_a_request_whose_tokens_cannot_be_read_fails_alone() -> None:
+    class Tokenizer(ByteTokenizer):
+        def decode(self, tokens: Sequence[int]) -> str:
+            if ord("!") in tokens:
+                raise OverflowError("no such token")
+            return super().decode(tokens)
+
+    bench = Bench(Tokenizer())
+    bench.ask("odd")
+    bench.ask("even", max_tokens=2)
+    both = (SequenceStep("odd", (ord("!"),), first=True), SequenceStep("even", (ord("a"),), first=True))
+    bench.core.play(idle, lambda held: Step(0, 0, 0.1, both, ("odd", "even")), decode("even", "b", 0, 0))
+
+    bench.until_finished("odd", "even")
+    bench.loop.stop()
+
+    assert {output.request_id: output.finish for output in bench.outputs if output.finish} == {
+        "odd": "error",
+        "even": "length",
+    }
+    assert bench.text("even") == "ab"
+    assert "odd" in bench.core.removed
+    assert bench.value("specfleet_failed_steps_total") == 0
+
+
+def broken() -> None:
+    raise RuntimeError("the device is gone")
+
+
+@pytest.fixture
+def _no_pause(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(loop_module, "CHECK_SECONDS", 0.0)
+
+
+@pytest.mark.fault("vllm#18783")
+@pytest.mark.usefixtures("_no_pause")
+def test_a_core_of_which_every_step_fails_ends_the_loop(
+    bench: Bench, caplog: pytest.LogCaptureFixture
+) -> None:
+    bench.ask("one")
+    bench.core.checks = [broken] * 3
+    bench.core.play(fail("one"))
+
+    bench.until_the_loop_ends()
+
+    assert bench.outputs[-1] == Output("one", (), "", "error")
+    assert bench.loop.in_doubt
+    # The user's step, and three of the engine's own.
+    assert bench.value("specfleet_failed_steps_total") == 4
+    assert [line.message for line in caplog.records if line.levelno == logging.CRITICAL] == [
+        "the engine is dead: every step fails, whoever asks; the process ends"
+    ]
+
+
+@pytest.mark.usefixtures("_no_pause")
+def test_an_engine_that_answers_itself_again_is_ready_again(bench: Bench) -> None:
+    doubts: list[bool] = []
+    asked_again = threading.Event()
+
+    def answer() -> None:
+        doubts.append(bench.loop.in_doubt)
+        asked_again.set()
+
+    bench.ask("one")
+    bench.core.checks = [broken, answer]
+    bench.core.play(fail("one"))
+    assert asked_again.wait(PATIENCE_SECONDS)
+    bench.ask("next", max_tokens=1)
+    bench.core.play(first("next"))
+
+    bench.until_finished("next")
+
+    assert doubts == [True]
+    assert not bench.loop.in_doubt
+    assert bench.value("specfleet_failed_steps_total") == 2
+    assert bench.value("vllm:generation_tokens_total") == 1
+
+
+def test_requests_that_break_their_steps_one_after_the_other_do_not_end_the_loop(bench: Bench) -> None:
+    names = [f"poison{number}" for number in range(6)]
+    for name in names:
+        bench.ask(name)
+    bench.ask("waits", max_tokens=1)
+    bench.core.play(idle, *(fail(name) for name in names), first("waits"))
+
+    bench.until_finished("waits", *names)
+
+    assert not bench.loop.in_doubt
+    assert bench.loop.alive
+    assert bench.core.check_depths == [LIMITS.max_depth]
+
+
+@pytest.mark.usefixtures("_no_pause")
+def test_a_model_without_usable_numbers_for_anybody_ends_the_loop(bench: Bench) -> None:
+    def no_numbers(held: list[str]) -> Step:
+        return Step(4, 1, 0.1, (SequenceStep("one", (), failed=True),))
+
+    bench.ask("one")
+    bench.core.checks = [broken] * 3
+    bench.core.play(first("one"), no_numbers)
+
+    bench.until_the_loop_ends()
+
+    assert bench.outputs[-1] == Output("one", (), "", "error")
+
+
 def test_log_probabilities_end_with_the_tokens(bench: Bench) -> None:
     logprobs = tuple(TokenLogprob(-float(place)) for place in range(4))
     bench.ask("one", stop=("c",))
@@ -308,7 +429,7 @@ def test_the_warm_up_is_not_counted(bench: Bench) -> None:
     bench.until_finished("one")
 
     assert bench.loop.warm
-    assert bench.core.removed[0] == "warm-up"
+    assert bench.core.removed[0] == "self-check"
     assert bench.value("vllm:generation_tokens_total") == 1
 
 
@@ -316,7 +437,7 @@ def test_the_warm_up_is_not_counted(bench: Bench) -> None:
 def test_the_warm_up_runs_at_the_largest_depth(bench: Bench) -> None:
     bench.until(lambda: bench.loop.warm)
 
-    assert set(bench.core.warm_up_depths) == {LIMITS.max_depth}
+    assert set(bench.core.check_depths) == {LIMITS.max_depth}
 
 
 def test_what_waits_is_known_until_it_is_admitted(bench: Bench) -> None:
