@@ -94,3 +94,11 @@ def _report(
         limits.max_model_len,
         limits.max_num_seqs,
     )
+    if proposer and proposer.reach is not None and proposer.reach < limits.max_model_len:
+        logger.warning(
+            "%s drafts up to %d tokens of a sequence, and sequences may have %d: its config.json states no "
+            "more positions",
+            options.proposer,
+            proposer.reach,
+            limits.max_model_len,
+        )

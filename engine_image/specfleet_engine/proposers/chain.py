@@ -101,6 +101,7 @@ class ChainProposer:
         self.needs = network.needs
         self.bytes_per_token = network.bytes_per_token
         self.weight_bytes = network.weight_bytes
+        self.reach = network.reach
         self._network = network
         self._progress: dict[str, _Progress] = {}
         self._shared = SharedReads()

@@ -22,7 +22,10 @@ __all__ = ["Layer", "LayerSizes", "layer_tensors", "rms_norm", "sizes_from"]
 
 @dataclass(frozen=True, slots=True)
 class LayerSizes:
-    """Sizes of a layer, with checkpoints.md's letters: H, F, h, g and d."""
+    """Sizes of a layer, with checkpoints.md's letters: H, F, h, g and d.
+
+    ``positions`` are as many as it was made for; None: its config does not say.
+    """
 
     hidden: int
     feed_forward: int
@@ -32,6 +35,7 @@ class LayerSizes:
     eps: float
     query_bias: bool
     output_bias: bool
+    positions: int | None
 
 
 def sizes_from(folder: Folder) -> LayerSizes:
@@ -49,6 +53,7 @@ def sizes_from(folder: Folder) -> LayerSizes:
     hidden = folder.whole_number("hidden_size")
     heads = folder.whole_number("num_attention_heads")
     all_biased = bool(config.get("attention_bias", False))
+    stated = config.get("max_position_embeddings")
     return LayerSizes(
         hidden=hidden,
         feed_forward=folder.whole_number("intermediate_size"),
@@ -59,6 +64,7 @@ def sizes_from(folder: Folder) -> LayerSizes:
         # Qwen2 has these biases without a key that says so.
         query_bias=all_biased or config.get("model_type") == "qwen2",
         output_bias=all_biased,
+        positions=None if stated is None else folder.whole_number("max_position_embeddings"),
     )
 
 

@@ -103,7 +103,6 @@ class EagleNetwork:
     """
 
     first = 1
-    reach = None
     # A draft step goes on from the head's own state, a verified token from the target's.
     keeps_drafts = False
 
@@ -112,6 +111,9 @@ class EagleNetwork:
         self.needs = head.needs
         self.vocabulary = Vocabulary(target.vocabulary_size, head.ids)
         self.weight_bytes = head.weight_bytes
+        positions = head.sizes.positions
+        # A token takes the position of the state before it, so the first token takes none.
+        self.reach = None if positions is None else positions + 1
         self.bytes_per_token = 2 * head.sizes.kv_heads * head.sizes.head_size * target.dtype.itemsize
         self._head = head
         self._dtype = target.dtype

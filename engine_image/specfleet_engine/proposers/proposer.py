@@ -67,6 +67,10 @@ class Proposer(Protocol):
     def bytes_per_token(self) -> int:
         """What `prepare` allocates for each slot of the KV cache, features apart."""
 
+    @property
+    def reach(self) -> int | None:
+        """Tokens of a sequence beyond which it drafts nothing; None: as many as the target has."""
+
     def prepare(self, blocks: int, features: FeatureCache | None) -> None:
         """Allocate for ``blocks`` blocks. Called once, first. ``features`` are there if `needs` names any."""
 

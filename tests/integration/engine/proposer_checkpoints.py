@@ -36,7 +36,7 @@ LAYER_CONFIG = {
     "vocab_size": VOCABULARY,
     "rms_norm_eps": EPS,
     "rope_theta": 10_000.0,
-    "max_position_embeddings": 64,
+    "max_position_embeddings": 1024,
     "hidden_act": "silu",
     "model_type": "llama",
 }

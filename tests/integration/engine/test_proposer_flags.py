@@ -5,7 +5,12 @@ import re
 from pathlib import Path
 
 import pytest
-from tests.integration.engine.proposer_checkpoints import edit_tensors, save_draft_model, save_random_eagle
+from tests.integration.engine.proposer_checkpoints import (
+    edit_config,
+    edit_tensors,
+    save_draft_model,
+    save_random_eagle,
+)
 
 from specfleet_engine import __main__ as command
 from specfleet_engine.__main__ import main
@@ -79,3 +84,18 @@ def test_the_report_at_start_names_the_proposer_and_counts_its_memory(
     # The KV takes 4,096 + 512 B a token, so 9 MiB hold 128 blocks of 16.
     assert f"method=draftModel proposer={draft} proposer_mib=4 " in caplog.text
     assert "kv_blocks=128 kv_tokens=2048 kv_mib=9 " in caplog.text
+    assert "drafts up to" not in caplog.text
+
+
+def test_a_proposer_that_ends_before_the_longest_sequence_is_named_at_the_start(
+    llama: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(command, "serve", lambda *_: 0)
+    head = save_random_eagle(tmp_path)
+    edit_config(head, max_position_embeddings=100)
+    flags = ["--model", llama, "--served-model-name", "m", "--method", "eagle", "--proposer", head]
+
+    main([str(flag) for flag in [*flags, "--max-model-len", 512, "--max-depth", 3]])
+
+    # Its position 99 is that of a sequence's 101st token.
+    assert f"{head} drafts up to 101 tokens of a sequence, and sequences may have 512" in caplog.text

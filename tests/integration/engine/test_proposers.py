@@ -15,9 +15,11 @@ from tests.integration.engine.checkpoints import VOCABULARY, save_markov, transi
 from tests.integration.engine.driving import Run, a_constructed_core, drive, greedy
 from tests.integration.engine.proposer_checkpoints import (
     CYCLE,
+    LAYER_CONFIG,
     accepted_by_arithmetic,
     after,
     cycle_target,
+    edit_config,
     in_blocks,
     save_constructed_eagle,
     save_constructed_eagle3,
@@ -32,11 +34,13 @@ from tests.integration.engine.proposer_checkpoints import (
 )
 from transformers import AutoModelForCausalLM
 
+from specfleet_engine.batch import Batch
 from specfleet_engine.cache import slots_for
 from specfleet_engine.core import EngineCore
 from specfleet_engine.load import load_model, load_tokenizer
 from specfleet_engine.proposers.chain import CATCH_UP_TOKENS_PER_STEP, NEAR, ChainProposer
 from specfleet_engine.proposers.choose import load_proposer
+from specfleet_engine.proposers.layer import Layer
 from specfleet_engine.proposers.networks import ModelNetwork
 from specfleet_engine.proposers.proposer import Proposer
 from specfleet_engine.sequence import Tokens
@@ -361,6 +365,37 @@ def test_a_draft_model_drafts_nothing_beyond_its_own_positions(
             assert length[sequence.request_id] + sequence.drafted <= 48 + 1 or not sequence.drafted
             length[sequence.request_id] += len(sequence.tokens)
     assert run.drafted > 0
+
+
+def a_short_head(folder: Path, name: str) -> Path:
+    """A head that was made for 48 positions, as its config says."""
+    if name == "eagle3-speculators":
+        inner = {**LAYER_CONFIG, "max_position_embeddings": 48}
+        return save_random_eagle3_speculators(folder, transformer_layer_config=inner)
+    saved = save_random_eagle(folder) if name == "eagle" else save_random_eagle3(folder)
+    edit_config(saved, max_position_embeddings=48)
+    return saved
+
+
+@pytest.mark.fault("sglang#6783", "vllm#48894")
+@pytest.mark.parametrize("name", ["eagle", "eagle3", "eagle3-speculators"])
+def test_a_head_drafts_nothing_beyond_its_own_positions(
+    llama: Path, tmp_path: Path, plain: Run, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    positions: set[int] = set()
+    attention = Layer.attention
+
+    def watched(layer: Layer, states: torch.Tensor, places: torch.Tensor, batch: Batch) -> torch.Tensor:
+        positions.update(places.tolist())
+        return attention(layer, states, places, batch)
+
+    monkeypatch.setattr(Layer, "attention", watched)
+    core = a_core(llama, a_short_head(tmp_path, name), "eagle" if name == "eagle" else "eagle3")
+
+    run = drive(core, requests(8), 3)
+
+    assert run.texts == plain.texts
+    assert positions == set(range(48))
 
 
 def keys_of(model: Any, tokens: Tokens) -> torch.Tensor:
