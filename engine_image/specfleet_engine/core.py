@@ -119,6 +119,7 @@ class EngineCore:
             raise StepFailed(frozenset(one.id for one in batch), error) from error
 
     def _run(self, plan: Plan, depth: int, begin: float) -> Step:
+        planned = time.perf_counter()
         drafts = self._draft(plan.turns)
         drafted = time.perf_counter()
         rows = [_reading(chunk) for chunk in plan.chunks]
@@ -139,7 +140,7 @@ class EngineCore:
             prompt_tokens=read.tokens,
             cached_prompt_tokens=read.cached,
             preempted=len(plan.preempted),
-            proposer_seconds=drafted - begin + end - verified if depth else 0.0,
+            proposer_seconds=drafted - planned + end - verified if depth else 0.0,
             verify_seconds=verified - drafted,
         )
 

@@ -86,7 +86,8 @@ class Step:
 
     ``depth`` is the scheduled one that `Core.step` was given, however many tokens were drafted at it.
     ``prompt_tokens`` counts each prompt once, cached tokens included, even if a preemption has it read twice.
-    ``seconds`` is the time of the whole step; ``proposer_seconds`` and ``verify_seconds`` are parts of it.
+    ``seconds`` is the time of the whole step. ``proposer_seconds``, of the proposer alone, and
+    ``verify_seconds``, of the target's pass and its verdicts, are parts of it; planning is in neither.
     ``admitted`` are the ids that left the waiting queue in this step.
     """
 

@@ -31,7 +31,9 @@ class Metrics:
         self.drafts = DraftMetrics(self._make, limits.max_depth)
         self._schedule = ScheduleMetrics(self.registry, limits.max_depth)
         self._proposer_seconds = Counter(
-            "specfleet_proposer_seconds", "Time of decode steps spent proposing.", registry=self.registry
+            "specfleet_proposer_seconds",
+            "Time of decode steps spent in the proposer; planning is not part of it.",
+            registry=self.registry,
         )
         self._verify_seconds = Counter(
             "specfleet_verify_seconds", "Time of decode steps spent verifying.", registry=self.registry
