@@ -17,7 +17,11 @@ import torch
 from specfleet_engine.batch import Rows
 from specfleet_engine.sequence import Tokens
 
-__all__ = ["adjust", "upload"]
+__all__ = ["EDIT_BYTES", "adjust", "upload"]
+
+# What an edit takes at most until it is made: its place, its two values and the logit before and after, and
+# the first two once more while the edits of a step are joined.
+EDIT_BYTES = 100
 
 Numbers = npt.NDArray[np.float32]
 

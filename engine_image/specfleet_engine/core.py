@@ -14,7 +14,7 @@ from specfleet_engine.accounts import announce, count_prompts, report
 from specfleet_engine.batch import Batch, Rows, build_batch
 from specfleet_engine.cache import BLOCK_SIZE, BlockPool
 from specfleet_engine.forward import TargetModel
-from specfleet_engine.memory import affordable_blocks, check_memory, free_bytes
+from specfleet_engine.memory import affordable_blocks, check_memory, free_bytes, largest_step_bytes
 from specfleet_engine.proposers import Draft, Proposer
 from specfleet_engine.scheduler import AdmissionFailed, Chunk, Plan, Scheduler, Turn
 from specfleet_engine.sequence import Sequence
@@ -54,12 +54,10 @@ class EngineCore:
             kv_tokens=blocks * BLOCK_SIZE,
             kv_block_size=BLOCK_SIZE,
         )
-        rows = max_num_seqs * (self.limits.max_depth + 1)
-        check_memory(
-            self.limits.kv_tokens * self.bytes_per_token,
-            rows * model.logits_bytes_per_row,
-            free_bytes(model.device),
-        )
+        draws = proposer is not None and proposer.draws
+        self.step_bytes = largest_step_bytes(model, self.limits, draws=draws)
+        kv_bytes = self.limits.kv_tokens * self.bytes_per_token
+        check_memory(kv_bytes, self.step_bytes, free_bytes(model.device))
         self._model = model
         self._proposer = proposer
         self._kv = model.new_cache(blocks)

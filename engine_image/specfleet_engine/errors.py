@@ -4,7 +4,7 @@ EngineError
     ModelRefused      the model folder cannot be served as it is
     ProposerRefused   the proposer's folder cannot be read as a whole, or does not fit the model
     DeviceMissing     the device that was asked for is not there
-    MemoryMissing     KV cache and logits do not fit into the memory that is free
+    MemoryMissing     KV cache and largest step do not fit into the memory that is free
     KVCacheTooSmall   the KV cache cannot hold even one sequence of the longest length
 """
 
@@ -35,7 +35,7 @@ class DeviceMissing(EngineError):
 
 
 class MemoryMissing(EngineError):
-    """KV cache and logits of the largest step do not fit into the memory that is free."""
+    """The KV cache and the largest step do not fit into the memory that is free."""
 
 
 class KVCacheTooSmall(EngineError):

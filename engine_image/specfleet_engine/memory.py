@@ -1,17 +1,21 @@
-"""How many KV blocks the given memory buys, and whether that memory is there.
+"""How many KV blocks the given memory buys, what the largest step takes, and whether all of it is there.
 
 A system hands memory out before it has any: without a look at the start, a pod would be ready, and killed
 under its first full load.
 """
 
 from pathlib import Path
+from typing import Protocol
 
 import torch
 
+from specfleet_engine.adjust import EDIT_BYTES
 from specfleet_engine.cache import BLOCK_SIZE, blocks_for
 from specfleet_engine.errors import KVCacheTooSmall, MemoryMissing
+from specfleet_engine.sampling import LINE_BYTES_PER_TOKEN, lines_at_once
+from specfleet_serving.core import Limits
 
-__all__ = ["affordable_blocks", "check_memory", "free_bytes"]
+__all__ = ["affordable_blocks", "check_memory", "free_bytes", "largest_step_bytes"]
 
 _MIB = 1 << 20
 
@@ -34,12 +38,39 @@ def affordable_blocks(bytes_per_token: int, max_model_len: int, max_num_seqs: in
     return min(affordable, needed * max_num_seqs)
 
 
-def check_memory(kv_bytes: int, logits_bytes: int, free: int) -> None:
-    """Raise MemoryMissing if KV cache and logits of the largest step do not fit into ``free`` bytes."""
-    if kv_bytes + logits_bytes > free:
+class Lines(Protocol):
+    """The part of `TargetModel` that says how large a line of logits is."""
+
+    vocabulary_size: int
+    device: torch.device
+
+    @property
+    def logits_bytes_per_row(self) -> int: ...
+
+
+def largest_step_bytes(model: Lines, limits: Limits, *, draws: bool) -> int:
+    """What a step takes for logits and for what is sampled from them, when the batch is full.
+
+    Every sequence verifies drafts of the largest depth with all that a request may ask for: penalties,
+    top_k, top_p, log-probabilities. ``draws``: the drafts come with their distributions.
+    """
+    size, fp32 = model.vocabulary_size, 4
+    drafts = limits.max_num_seqs * limits.max_depth
+    lines = limits.max_num_seqs + drafts
+    # A sequence's lines are judged together.
+    in_work = min(lines, max(lines_at_once(size, model.device), limits.max_depth + 1))
+    edits = fp32 * size + EDIT_BYTES * min(limits.max_model_len, size)
+    line = max(LINE_BYTES_PER_TOKEN * size, edits)
+    laws = drafts * size * fp32 if draws else 0
+    return lines * model.logits_bytes_per_row + laws + in_work * line
+
+
+def check_memory(kv_bytes: int, step_bytes: int, free: int) -> None:
+    """Raise MemoryMissing if the KV cache and the largest step do not fit into ``free`` bytes."""
+    if kv_bytes + step_bytes > free:
         raise MemoryMissing(
-            f"the KV cache takes {kv_bytes // _MIB} MiB and the logits of the largest step "
-            f"{logits_bytes // _MIB} MiB, but {free // _MIB} MiB are free: give more memory, or lower "
+            f"the KV cache takes {kv_bytes // _MIB} MiB and the largest step, all requests sampled, "
+            f"{step_bytes // _MIB} MiB, but {free // _MIB} MiB are free: give more memory, or lower "
             f"--kv-cache-mib, --max-num-seqs or --max-depth"
         )
 

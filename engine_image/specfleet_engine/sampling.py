@@ -13,7 +13,15 @@ import torch
 from specfleet_engine.adjust import upload
 from specfleet_serving.core import Sampling
 
-__all__ = ["distribution", "draw"]
+__all__ = ["LINE_BYTES_PER_TOKEN", "distribution", "draw", "lines_at_once"]
+
+# What judging or drawing one line takes at most beside its logits, in bytes for each token of the vocabulary.
+# At top_p there are in fp32 the adjusted line, the same among the sampled ones, its probabilities, the same
+# among those with a top_p, and these ranked; and in fp64 two of the running sum: 36. The rest is small.
+LINE_BYTES_PER_TOKEN = 40
+# Lines in work at once may take so much: enough for a step to be one piece where users are few, and for a GPU
+# to be busy.
+_AT_ONCE_BYTES = {"cpu": 256 << 20, "cuda": 2 << 30}
 
 # How many candidates of a line are sorted before the whole vocabulary is, for top_p.
 _NUCLEUS_GUESSES = (256, 4096)
@@ -29,8 +37,7 @@ def distribution(logits: torch.Tensor, samplings: Many[Sampling]) -> torch.Tenso
     top_k = np.array([min(s.top_k, size) or size for s in samplings], dtype=np.int64)
     temperature, top_p, min_p = upload(settings.T.copy(), logits.device)
     # The likeliest at 0 first: at a very low temperature the quotient alone would overflow.
-    logits = (logits - logits.amax(dim=-1, keepdim=True)) / temperature[:, None].float()
-    weights = logits.softmax(dim=-1)
+    weights = (logits - logits.amax(dim=-1, keepdim=True)).div_(temperature[:, None].float()).softmax(dim=-1)
     if (settings[:, 2] > 0).any():
         floor = min_p[:, None].float() * weights.amax(dim=-1, keepdim=True)
         weights = _renormalised(weights, floor)
@@ -45,6 +52,11 @@ def distribution(logits: torch.Tensor, samplings: Many[Sampling]) -> torch.Tenso
         some = weights[lines]
         weights[lines] = _renormalised(some, _top_p_floor(some, top_p[lines]))
     return weights
+
+
+def lines_at_once(vocabulary: int, device: torch.device) -> int:
+    """How many lines of that many tokens may be in work together, so that memory stays within bounds."""
+    return max(1, _AT_ONCE_BYTES[device.type] // (LINE_BYTES_PER_TOKEN * vocabulary))
 
 
 def draw(weights: torch.Tensor, uniform: torch.Tensor) -> torch.Tensor:
@@ -80,9 +92,7 @@ def _top_p_floor(weights: torch.Tensor, top_p: torch.Tensor) -> torch.Tensor:
     lines = torch.arange(len(weights), device=weights.device)
     for count in (*guesses, size):
         ranked = weights[lines].topk(count, dim=-1).values
-        sums = ranked.cumsum(dim=-1, dtype=torch.float64)
-        inside = sums - ranked < top_p[lines, None]
-        inside[:, 0] = True
+        inside = _inside(ranked, top_p[lines, None])
         floor[lines] = ranked.gather(1, inside.sum(dim=-1, keepdim=True) - 1)
         if count < size:
             # One that is inside to its end may go on beyond what was sorted.
@@ -90,3 +100,11 @@ def _top_p_floor(weights: torch.Tensor, top_p: torch.Tensor) -> torch.Tensor:
         if not len(lines):
             break
     return floor
+
+
+def _inside(ranked: torch.Tensor, top_p: torch.Tensor) -> torch.Tensor:
+    """Which of the ``ranked`` weights are among the fewest that reach ``top_p``: at least the first."""
+    before = ranked.cumsum(dim=-1, dtype=torch.float64).sub_(ranked)
+    inside = before < top_p
+    inside[:, 0] = True
+    return inside

@@ -76,8 +76,8 @@ def _report(
     limits = core.limits
     logger.info(
         "loaded model=%s weights_mib=%d dtype=%s kernel=%s device=%s threads=%d kv_blocks=%d "
-        "kv_tokens=%d kv_mib=%d method=%s proposer=%s proposer_mib=%d max_depth=%d max_model_len=%d "
-        "max_num_seqs=%d",
+        "kv_tokens=%d kv_mib=%d step_mib=%d method=%s proposer=%s proposer_mib=%d max_depth=%d "
+        "max_model_len=%d max_num_seqs=%d",
         options.model,
         model.weight_bytes >> 20,
         options.dtype,
@@ -87,6 +87,7 @@ def _report(
         limits.kv_tokens // limits.kv_block_size,
         limits.kv_tokens,
         limits.kv_tokens * core.bytes_per_token >> 20,
+        core.step_bytes >> 20,
         limits.method,
         options.proposer,
         proposer.weight_bytes >> 20 if proposer else 0,

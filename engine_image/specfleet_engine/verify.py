@@ -14,6 +14,7 @@ output position (`stream`).
 Source: Leviathan et al., arXiv 2211.17192, and reference: engine-building, exactness rules 1 to 10.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -22,7 +23,7 @@ import torch
 
 from specfleet_engine.adjust import adjust, upload
 from specfleet_engine.batch import Rows
-from specfleet_engine.sampling import distribution, draw
+from specfleet_engine.sampling import distribution, draw, lines_at_once
 from specfleet_engine.stream import JUDGE, OWN
 from specfleet_serving.core import Sampling, TokenLogprob
 
@@ -50,8 +51,36 @@ def verify(logits: torch.Tensor, rows: tuple[Rows, ...]) -> list[Verdict]:
     """Judge the drafts of every sequence, with one read-back from the device.
 
     ``logits`` [lines, vocabulary] has, in the order of ``rows``, one line for each draft of a sequence and
-    one more: line j judges draft j, and the last one gives the token after them.
+    one more: line j judges draft j, and the last one gives the token after them. At most `lines_at_once` are
+    in work, which bounds the memory that it takes.
     """
+    asked = [row.sequence.sampling.logprobs for row in rows]
+    # Of the likeliest tokens, as many for each line as the most that anybody asks for; None: for nobody.
+    count = min(max((number or 0 for number in asked), default=0), logits.shape[-1])
+    shown = count if any(number is not None for number in asked) else None
+    most = lines_at_once(logits.shape[-1], logits.device)
+    parts = [_judge(logits[begin:end], some, shown) for begin, end, some in _portions(rows, most)]
+    widths = np.array([row.drafts + 1 for row in rows])
+    answer = np.split(torch.cat(parts).cpu().numpy(), widths.cumsum()[:-1])
+    return [_verdict(row.sequence.sampling, lines) for row, lines in zip(rows, answer, strict=True)]
+
+
+def _portions(rows: tuple[Rows, ...], most: int) -> Iterator[tuple[int, int, tuple[Rows, ...]]]:
+    """Whole sequences of at most ``most`` lines together, one at least, with the lines where they lie."""
+    begin = end = 0
+    some: list[Rows] = []
+    for row in rows:
+        if some and end + row.drafts + 1 - begin > most:
+            yield begin, end, tuple(some)
+            begin, some = end, []
+        some.append(row)
+        end += row.drafts + 1
+    yield begin, end, tuple(some)
+
+
+def _judge(logits: torch.Tensor, rows: tuple[Rows, ...], shown: int | None) -> torch.Tensor:
+    """For each line: the token if its sequence gets as far, whether that is the draft, whether the logits are
+    finite; then, if any log-probabilities are wanted, pairs for its own and for the ``shown`` likeliest."""
     widths = np.array([row.drafts + 1 for row in rows])
     drafts = upload(_drafts(rows), logits.device)
     adjusted = adjust(logits, rows)
@@ -63,10 +92,9 @@ def verify(logits: torch.Tensor, rows: tuple[Rows, ...]) -> list[Verdict]:
         hot = tuple(row for row in rows if not row.sequence.sampling.greedy)
         tokens[lines], agreed[lines] = _judge_sampled(adjusted[lines], hot, drafts[lines])
     judged = torch.stack([tokens, agreed, peaks.isfinite()], dim=-1).double()
-    if any(row.sequence.sampling.logprobs is not None for row in rows):
-        judged = torch.cat([judged, _logprobs(logits, tokens, rows, widths)], dim=-1)
-    answer = np.split(judged.cpu().numpy(), widths.cumsum()[:-1])
-    return [_verdict(row.sequence.sampling, lines) for row, lines in zip(rows, answer, strict=True)]
+    if shown is None:
+        return judged
+    return torch.cat([judged, _logprobs(logits, tokens, rows, widths, shown)], dim=-1)
 
 
 def _drafts(rows: tuple[Rows, ...]) -> npt.NDArray[np.int64]:
@@ -121,12 +149,14 @@ def _lines_with_probabilities(rows: tuple[Rows, ...]) -> npt.NDArray[np.int64]:
 
 
 def _logprobs(
-    logits: torch.Tensor, tokens: torch.Tensor, rows: tuple[Rows, ...], widths: npt.NDArray[np.int64]
+    logits: torch.Tensor,
+    tokens: torch.Tensor,
+    rows: tuple[Rows, ...],
+    widths: npt.NDArray[np.int64],
+    count: int,
 ) -> torch.Tensor:
     """Pairs of log-probability and token: each line's own, then the likeliest. 0 where nobody wants them."""
-    asked = [row.sequence.sampling.logprobs for row in rows]
-    count = min(max(number or 0 for number in asked), logits.shape[-1])
-    wanted = np.array([number is not None for number in asked])
+    wanted = np.array([row.sequence.sampling.logprobs is not None for row in rows])
     lines = upload(np.flatnonzero(np.repeat(wanted, widths)), logits.device)
     asking, own = logits[lines], tokens[lines, None]
     top = asking.topk(count, dim=-1)

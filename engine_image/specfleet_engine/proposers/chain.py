@@ -96,6 +96,8 @@ class _Progress:
 class ChainProposer:
     """The `Proposer` over one network."""
 
+    draws = True
+
     def __init__(self, network: Network) -> None:
         self.method = network.method
         self.needs = network.needs

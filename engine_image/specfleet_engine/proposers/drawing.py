@@ -14,7 +14,7 @@ import torch
 
 from specfleet_engine.adjust import upload
 from specfleet_engine.proposers.proposer import Draft
-from specfleet_engine.sampling import distribution, draw
+from specfleet_engine.sampling import distribution, draw, lines_at_once
 from specfleet_engine.sequence import Sequence
 from specfleet_engine.stream import DRAFT
 
@@ -62,15 +62,15 @@ def draw_next(
     """Add one token to each sequence's drawing, by its line of ``logits``. One read-back from the device."""
     entries = logits.argmax(dim=-1)
     drawn = [line for line, sequence in enumerate(sequences) if not sequence.sampling.greedy]
-    if drawn:
-        law = distribution(
-            logits[upload(np.array(drawn), logits.device)], [sequences[line].sampling for line in drawn]
-        ).float()
-        uniform = np.array([_uniform(sequences[line], drawings[line]) for line in drawn])
+    most = lines_at_once(logits.shape[-1], logits.device)
+    for begin in range(0, len(drawn), most):
+        some = drawn[begin : begin + most]
+        lines = upload(np.array(some), logits.device)
+        law = distribution(logits[lines], [sequences[line].sampling for line in some]).float()
+        uniform = np.array([_uniform(sequences[line], drawings[line]) for line in some])
         # A proposer that gives no numbers would lead past the end; verification rejects what it drafts.
-        found = draw(law, upload(uniform, logits.device)).clamp_(max=logits.shape[-1] - 1)
-        entries[upload(np.array(drawn), logits.device)] = found
-        for line, wide in zip(drawn, vocabulary.spread(law), strict=True):
+        entries[lines] = draw(law, upload(uniform, logits.device)).clamp_(max=logits.shape[-1] - 1)
+        for line, wide in zip(some, vocabulary.spread(law), strict=True):
             drawings[line].laws.append(wide)
     for drawing, token in zip(drawings, vocabulary.named(entries), strict=True):
         drawing.tokens.append(token)

@@ -53,6 +53,7 @@ class MedusaProposer:
     method = "medusa"
     needs = Needs(final=True)
     bytes_per_token = 0
+    draws = True
     reach = None
 
     def __init__(self, heads: tuple[MedusaHead, ...], weight_bytes: int, target: Target) -> None:

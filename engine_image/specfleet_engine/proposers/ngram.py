@@ -26,6 +26,7 @@ class NgramProposer:
     needs: ClassVar[Needs] = Needs()
     weight_bytes: ClassVar[int] = 0
     bytes_per_token: ClassVar[int] = 0
+    draws: ClassVar[bool] = False
     reach: ClassVar[int | None] = None
 
     def __post_init__(self) -> None:

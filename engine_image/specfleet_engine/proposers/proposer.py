@@ -68,6 +68,10 @@ class Proposer(Protocol):
         """What `prepare` allocates for each slot of the KV cache, features apart."""
 
     @property
+    def draws(self) -> bool:
+        """Whether drafts of sampled requests come with the distributions that they were drawn from."""
+
+    @property
     def reach(self) -> int | None:
         """Tokens of a sequence beyond which it drafts nothing; None: as many as the target has."""
 

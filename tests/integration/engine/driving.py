@@ -45,6 +45,7 @@ class Scripted:
     method = "scripted"
     weight_bytes = 0
     bytes_per_token = 0
+    draws = False
     reach = None
 
     def __init__(self, guess: Callable[[Sequence, int], list[int]], needs: Needs = Needs()) -> None:  # noqa: B008

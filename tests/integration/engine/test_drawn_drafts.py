@@ -36,6 +36,7 @@ class DrawingProposer:
     method = "draftModel"
     needs = Needs()
     bytes_per_token = 0
+    draws = True
     reach = None
 
     def prepare(self, blocks: int, features: FeatureCache | None) -> None:

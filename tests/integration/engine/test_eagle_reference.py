@@ -144,7 +144,7 @@ class Watched:
     def __post_init__(self) -> None:
         self.method, self.needs = self.inner.method, self.inner.needs
         self.weight_bytes, self.bytes_per_token = self.inner.weight_bytes, self.inner.bytes_per_token
-        self.reach = self.inner.reach
+        self.draws, self.reach = self.inner.draws, self.inner.reach
 
     def prepare(self, blocks: int, features: FeatureCache | None) -> None:
         self.inner.prepare(blocks, features)

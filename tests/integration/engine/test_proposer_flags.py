@@ -83,7 +83,9 @@ def test_the_report_at_start_names_the_proposer_and_counts_its_memory(
     # Embedding and head 2 x 384 x 256, a layer of 256 x (2 x 128 + 2 x 64 + 3 x 1024), norms: 4.3 MB in fp32.
     # The KV takes 4,096 + 512 B a token, so 9 MiB hold 128 blocks of 16.
     assert f"method=draftModel proposer={draft} proposer_mib=4 " in caplog.text
-    assert "kv_blocks=128 kv_tokens=2048 kv_mib=9 " in caplog.text
+    # A full step: 64 x 4 lines of 384 tokens, with 8 bytes of logits, 4 of three drafts' laws in four lines,
+    # and 384 edits of 100 bytes on a copy of the line: 10.8 MiB.
+    assert "kv_blocks=128 kv_tokens=2048 kv_mib=9 step_mib=10 " in caplog.text
     assert "drafts up to" not in caplog.text
 
 

@@ -56,5 +56,5 @@ def test_a_cgroup_without_a_limit_leaves_what_the_machine_has(tmp_path: Path, me
 def test_what_the_largest_step_cannot_get_is_refused_before_it_runs() -> None:
     check_memory(800 * MIB, 200 * MIB, 1000 * MIB)
 
-    with pytest.raises(MemoryMissing, match=r"takes 800 MiB .* step 201 MiB, but 1000 MiB are free"):
+    with pytest.raises(MemoryMissing, match=r"takes 800 MiB .* sampled, 201 MiB, but 1000 MiB are free"):
         check_memory(800 * MIB, 201 * MIB, 1000 * MIB)
