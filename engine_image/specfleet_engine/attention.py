@@ -48,14 +48,17 @@ def attend_rows(
 ) -> torch.Tensor:
     """Store the rows' keys and values, then let every row see its own sequence up to itself.
 
+    In a layer with a sliding window it sees no more of it than that.
+
     All are [rows, heads, size], rotary applied, and so is the answer. ``scaling`` is 1/sqrt(size) if None.
     """
     batch.kv.write(layer, batch.slots, key, value)
+    windowed = batch.kv.window is not None and layer in batch.kv.window.layers
     parts = []
     for group in batch.groups:
         keys, values = batch.kv.read(layer, group.table)
         own = query[group.begin : group.end].view(-1, group.width, *query.shape[1:])
-        answer = _look(own, keys, values, group.mask, scaling)
+        answer = _look(own, keys, values, group.narrow if windowed else group.mask, scaling)
         parts.append(answer.reshape(-1, *query.shape[1:]))
     return torch.cat(parts) if len(parts) > 1 else parts[0]
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from itertools import groupby
 
 import numpy as np
+import numpy.typing as npt
 import torch
 
 from specfleet_engine.cache import BLOCK_SIZE, FeatureCache, KVCache, blocks_for
@@ -41,7 +42,7 @@ class Group:
     """Sequences with ``width`` rows each, from flat row ``begin`` to ``end``.
 
     ``table`` names their blocks [sequences, blocks]; ``mask`` is added to the scores [sequences, 1, width,
-    tokens].
+    tokens], in layers with a sliding window ``narrow`` is.
     """
 
     begin: int
@@ -49,6 +50,7 @@ class Group:
     width: int
     table: torch.Tensor
     mask: torch.Tensor
+    narrow: torch.Tensor
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,8 +123,16 @@ def _table(members: list[Rows], width: int) -> Tokens:
 
 
 def _group(begin: int, end: int, table: Tokens, places: Tokens, kv: KVCache) -> Group:
-    device, dtype = kv.keys.device, kv.keys.dtype
-    hidden = np.arange(table.shape[1] * BLOCK_SIZE) > places[:, :, None]
-    mask = torch.zeros(hidden.shape, dtype=dtype, device=device)
-    mask.masked_fill_(torch.from_numpy(hidden).to(device), float("-inf"))
-    return Group(begin, end, places.shape[1], torch.from_numpy(table).to(device), mask[:, None])
+    tokens = np.arange(table.shape[1] * BLOCK_SIZE)
+    rows = places[:, :, None]
+    hidden = tokens > rows
+    mask = narrow = _mask(hidden, kv)
+    if kv.window and kv.window.tokens < len(tokens):
+        narrow = _mask(hidden | (tokens <= rows - kv.window.tokens), kv)
+    return Group(begin, end, places.shape[1], torch.from_numpy(table).to(kv.keys.device), mask, narrow)
+
+
+def _mask(hidden: npt.NDArray[np.bool_], kv: KVCache) -> torch.Tensor:
+    mask = torch.zeros(hidden.shape, dtype=kv.keys.dtype, device=kv.keys.device)
+    mask.masked_fill_(torch.from_numpy(hidden).to(mask.device), float("-inf"))
+    return mask[:, None]

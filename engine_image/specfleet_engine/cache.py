@@ -4,13 +4,15 @@
 so token p of it lies in slot ``blocks[p // BLOCK_SIZE] * BLOCK_SIZE + p % BLOCK_SIZE``.
 """
 
+from dataclasses import dataclass
+
 import numpy as np
 import numpy.typing as npt
 import torch
 
 from specfleet_engine.pages import huge_zeros
 
-__all__ = ["BLOCK_SIZE", "BlockPool", "FeatureCache", "KVCache", "blocks_for", "slots_for"]
+__all__ = ["BLOCK_SIZE", "BlockPool", "FeatureCache", "KVCache", "Window", "blocks_for", "slots_for"]
 
 BLOCK_SIZE = 16
 
@@ -117,8 +119,19 @@ class BlockPool:
         return block
 
 
+@dataclass(frozen=True, slots=True)
+class Window:
+    """Sliding-window attention: in ``layers`` a token sees the last ``tokens`` ones, itself included."""
+
+    tokens: int
+    layers: frozenset[int]
+
+
 class KVCache:
-    """Keys and values of all layers, [layers, blocks, BLOCK_SIZE, kv heads, head size] each."""
+    """Keys and values of all layers, [layers, blocks, BLOCK_SIZE, kv heads, head size] each.
+
+    What lies before a ``window`` stays in its blocks: other layers, and who shares them, still read it.
+    """
 
     def __init__(
         self,
@@ -128,6 +141,7 @@ class KVCache:
         head_size: int,
         dtype: torch.dtype,
         device: torch.device,
+        window: Window | None = None,
     ) -> None:
         shape = (layers, blocks, BLOCK_SIZE, kv_heads, head_size)
         # Zeros, not empty: places after a sequence's end are read and then masked, and NaN times 0 is NaN.
@@ -137,6 +151,7 @@ class KVCache:
             self.keys = torch.zeros(shape, dtype=dtype, device=device)
             self.values = torch.zeros_like(self.keys)
         self.tokens = blocks * BLOCK_SIZE
+        self.window = window
 
     def write(self, layer: int, slots: torch.Tensor, keys: torch.Tensor, values: torch.Tensor) -> None:
         """Put the keys and values [rows, kv heads, head size] of one layer into ``slots`` [rows]."""

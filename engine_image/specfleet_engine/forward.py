@@ -13,8 +13,8 @@ from transformers.masking_utils import AttentionMaskInterface
 
 from specfleet_engine.attention import attend
 from specfleet_engine.batch import Batch, Rows
-from specfleet_engine.cache import FeatureCache, KVCache
-from specfleet_engine.kernels import linear_maker, speed_up
+from specfleet_engine.cache import FeatureCache, KVCache, Window
+from specfleet_engine.kernels import linear_maker, speed_up, window_of
 from specfleet_engine.proposers import Needs
 
 __all__ = ["ATTENTION", "TargetModel"]
@@ -37,6 +37,7 @@ class TargetModel:
         config: Any = model.config
         # Before anything of the model is taken out of it: its layers and its head are replaced.
         self.weight_bytes: int = sum(weight.nbytes for weight in model.parameters())
+        self._window = _window(model)
         self.kernel = speed_up(model)
         self._body: Any = model.base_model
         self._embedding: Callable[..., torch.Tensor] = model.get_input_embeddings()
@@ -82,7 +83,9 @@ class TargetModel:
             )
 
     def new_cache(self, blocks: int) -> KVCache:
-        return KVCache(self.layers, blocks, self.kv_heads, self.head_size, self.dtype, self.device)
+        return KVCache(
+            self.layers, blocks, self.kv_heads, self.head_size, self.dtype, self.device, self._window
+        )
 
     def new_features(self, blocks: int) -> FeatureCache | None:
         """Make room for the states that are watched; None if there are none."""
@@ -111,6 +114,13 @@ class TargetModel:
         if batch.features and self._needs.final:
             batch.features.write(batch.slots, len(self._needs.entering) * self.hidden_size, states)
         return self.head(states[_lines(batch, judged).to(self.device)]).float()
+
+
+def _window(model: Any) -> Window | None:
+    windows = ((index, window_of(layer)) for index, layer in enumerate(model.model.layers))
+    narrow = {index: window for index, window in windows if window is not None}
+    # A config names a single window for all layers that have one.
+    return Window(min(narrow.values()), frozenset(narrow)) if narrow else None
 
 
 def _writer(column: int) -> Callable[..., None]:

@@ -131,9 +131,6 @@ def _check_config(path: Path, config: dict[str, Any], max_model_len: int | None)
         )
     if config.get("quantization_config"):
         raise ModelRefused(f"{path} has quantised weights: convert them to float32 or bfloat16 safetensors")
-    # Mistral names a window whether or not it is used; Qwen has a switch beside it.
-    if config.get("sliding_window") and config.get("use_sliding_window", True):
-        raise ModelRefused(f"{path} uses sliding-window attention, which this engine does not have")
     positions = config.get("max_position_embeddings")
     if not isinstance(positions, int):
         raise ModelRefused(f"max_position_embeddings is missing in {path / 'config.json'}")

@@ -8,6 +8,7 @@ device stays as transformers built it. Heads of proposers take their linear laye
 Nothing else in the engine knows which of them is in use.
 """
 
+from specfleet_engine.kernels.layers import window_of
 from specfleet_engine.kernels.replace import linear_maker, speed_up
 
-__all__ = ["linear_maker", "speed_up"]
+__all__ = ["linear_maker", "speed_up", "window_of"]

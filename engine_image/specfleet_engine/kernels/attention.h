@@ -17,6 +17,7 @@ constexpr int64_t kBlock = 16;  // tokens of a KV block
 
 struct Layer {
   int64_t hidden, heads, kv_heads, head_size, inner;
+  int64_t window;  // tokens that a row sees at most, its own included
   const void *qkv, *out, *gate_up, *down;
   const float *qkv_bias, *before_attention, *before_mlp, *of_queries, *of_keys;
   double epsilon, scaling;
@@ -80,17 +81,17 @@ float spread(float* scores, int64_t count) {
   return sum(total);
 }
 
-// Two vectors of the answers to Q queries: all values by their shares.
+// Two vectors of the answers to Q queries: all values by their shares, which begin with token ``first``.
 template <int Q, typename T, typename To>
-void gather(const T* values, int64_t stride, const int64_t* table, int64_t tokens, const float* const* shares,
-            const float* wholes, To* const* answers, int64_t at) {
+void gather(const T* values, int64_t stride, const int64_t* table, int64_t first, int64_t tokens,
+            const float* const* shares, const float* wholes, To* const* answers, int64_t at) {
   Floats found[Q][2] = {};
-  for (int64_t token = 0; token < tokens; ++token) {
+  for (int64_t token = first; token < tokens; ++token) {
     const T* value = values + slot_of(table, token) * stride + at;
     const Floats left = load(value), right = load(value + kLanes);
     for (int q = 0; q < Q; ++q) {
-      found[q][0] += left * shares[q][token];
-      found[q][1] += right * shares[q][token];
+      found[q][0] += left * shares[q][token - first];
+      found[q][1] += right * shares[q][token - first];
     }
   }
   for (int q = 0; q < Q; ++q)
@@ -104,12 +105,15 @@ void look(const Layer& layer, const Step& step, int64_t row, int64_t count, int6
   const int64_t size = layer.head_size, group = layer.heads / layer.kv_heads, queries = count * group;
   const int64_t width = (layer.heads + 2 * layer.kv_heads) * size, stride = layer.kv_heads * size;
   const int64_t tokens = step.positions[row + count - 1] + 1, padded = (tokens + kBlock - 1) / kBlock * kBlock;
+  // The first block that the window of the first row reaches; scores are kept from there on.
+  const int64_t first = std::max<int64_t>(step.positions[row] + 1 - layer.window, 0) / kBlock * kBlock;
+  const int64_t kept = padded - first;
   const int64_t* table = step.tables[row];
   static thread_local std::vector<float> room, wholes;
   static thread_local std::vector<const float*> asked;
   static thread_local std::vector<float*> scores;
   static thread_local std::vector<To*> answers;
-  room.resize(queries * padded);
+  room.resize(queries * kept);
   wholes.resize(queries);
   asked.resize(queries);
   scores.resize(queries);
@@ -117,26 +121,28 @@ void look(const Layer& layer, const Step& step, int64_t row, int64_t count, int6
   for (int64_t q = 0; q < queries; ++q) {
     const int64_t own = row + q / group, head = kv_head * group + q % group;
     asked[q] = qkv + own * width + head * size;
-    scores[q] = room.data() + q * padded;
+    scores[q] = room.data() + q * kept;
     answers[q] = seen + (own * layer.heads + head) * size;
   }
   keys += kv_head * size;
   values += kv_head * size;
-  for (int64_t token = 0; token < padded; token += kLanes) {
+  for (int64_t token = first; token < padded; token += kLanes) {
     const T* key = keys + slot_of(table, token) * stride;
     if (token + kLanes < padded) fetch(keys + slot_of(table, token + kLanes) * stride, stride, size);
     fetch(values + slot_of(table, token) * stride, stride, size);
     by_fours(queries, [&](int64_t q, auto some) {
-      score<some>(key, stride, &asked[q], size, static_cast<float>(layer.scaling), &scores[q], token);
+      score<some>(key, stride, &asked[q], size, static_cast<float>(layer.scaling), &scores[q], token - first);
     });
   }
   for (int64_t q = 0; q < queries; ++q) {
-    std::fill(scores[q] + step.positions[row + q / group] + 1, scores[q] + padded, -INFINITY);
-    wholes[q] = spread(scores[q], padded);
+    const int64_t after = step.positions[row + q / group] + 1 - first;
+    std::fill(scores[q] + after, scores[q] + kept, -INFINITY);
+    std::fill(scores[q], scores[q] + std::max<int64_t>(after - layer.window, 0), -INFINITY);
+    wholes[q] = spread(scores[q], kept);
   }
   for (int64_t at = 0; at < size; at += 2 * kLanes)
     by_fours(queries, [&](int64_t q, auto some) {
-      gather<some>(values, stride, table, tokens, &scores[q], &wholes[q], &answers[q], at);
+      gather<some>(values, stride, table, first, tokens, &scores[q], &wholes[q], &answers[q], at);
     });
 }
 

@@ -15,13 +15,25 @@ from specfleet_engine.attention import attend
 from specfleet_engine.batch import Batch
 from specfleet_engine.kernels.linear import joined
 
-__all__ = ["LEAN_LAYERS", "LeanLayer", "SignedRotary"]
+__all__ = ["LEAN_LAYERS", "LeanLayer", "SignedRotary", "window_of"]
 
 # By name, so that no class of transformers is imported here. The four share one structure; Qwen2 adds a bias
 # and Qwen3 norms of queries and keys.
 LEAN_LAYERS = frozenset(
     {"LlamaDecoderLayer", "MistralDecoderLayer", "Qwen2DecoderLayer", "Qwen3DecoderLayer"}
 )
+
+
+def window_of(layer: Any) -> int | None:
+    """How many tokens a row of a decoder layer of transformers sees, its own included; None: all.
+
+    Qwen has the window in the layers that use it, Mistral in the config for all of them; a Llama has none,
+    whatever its config says.
+    """
+    attention = layer.self_attn
+    holder = attention.config if type(layer).__name__ == "MistralDecoderLayer" else attention
+    window: int | None = getattr(holder, "sliding_window", None)
+    return window
 
 
 class SignedRotary(torch.nn.Module):

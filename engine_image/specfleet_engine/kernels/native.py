@@ -16,6 +16,7 @@ import torch.nn.functional as F  # noqa: N812  the name that torch's own documen
 
 from specfleet_engine.batch import Batch
 from specfleet_engine.kernels.build import LEVELS, Unbuildable, build, library_name
+from specfleet_engine.kernels.layers import window_of
 from specfleet_engine.kernels.linear import joined
 from specfleet_engine.pages import HugePages
 
@@ -34,11 +35,15 @@ _PREBUILT = Path(__file__).with_name("built")
 _TYPES = {torch.float32: "float32", torch.bfloat16: "bfloat16"}
 _LANES = 16  # every length must be a whole number of the widest vectors
 _TILE = 32  # and with tiles, what goes into a product of two tiles
+_NO_WINDOW = 1 << 62
+
+
+_LENGTHS = ("hidden", "heads", "kv_heads", "head_size", "inner", "window")
 
 
 class _Layer(ctypes.Structure):
     _fields_ = (
-        *((name, ctypes.c_int64) for name in ("hidden", "heads", "kv_heads", "head_size", "inner")),
+        *((name, ctypes.c_int64) for name in _LENGTHS),
         *((name, ctypes.c_void_p) for name in ("qkv", "out", "gate_up", "down", "qkv_bias")),
         *((name, ctypes.c_void_p) for name in ("before_attention", "before_mlp", "of_queries", "of_keys")),
         *((name, ctypes.c_double) for name in ("epsilon", "scaling")),
@@ -175,6 +180,7 @@ class NativeLayer(torch.nn.Module):
             attention.k_proj.out_features // size,
             size,
             mlp.up_proj.out_features,
+            window_of(layer) or _NO_WINDOW,
             *(weight.data_ptr() for weight in self._weights),
             *(None if one is None else one.data_ptr() for one in self._small),
             norms[0].variance_epsilon,

@@ -24,7 +24,8 @@ __all__ = ["Layer", "LayerSizes", "layer_tensors", "rms_norm", "sizes_from"]
 class LayerSizes:
     """Sizes of a layer, with checkpoints.md's letters: H, F, h, g and d.
 
-    ``positions`` are as many as it was made for; None: its config does not say.
+    ``positions`` are as many as it was made for; None: its config does not say. ``window`` is of
+    sliding-window attention; None: the layer sees all.
     """
 
     hidden: int
@@ -36,6 +37,7 @@ class LayerSizes:
     query_bias: bool
     output_bias: bool
     positions: int | None
+    window: int | None
 
 
 def sizes_from(folder: Folder) -> LayerSizes:
@@ -53,7 +55,7 @@ def sizes_from(folder: Folder) -> LayerSizes:
     hidden = folder.whole_number("hidden_size")
     heads = folder.whole_number("num_attention_heads")
     all_biased = bool(config.get("attention_bias", False))
-    stated = config.get("max_position_embeddings")
+    stated, types = config.get("max_position_embeddings"), config.get("layer_types") or ()
     return LayerSizes(
         hidden=hidden,
         feed_forward=folder.whole_number("intermediate_size"),
@@ -65,6 +67,7 @@ def sizes_from(folder: Folder) -> LayerSizes:
         query_bias=all_biased or config.get("model_type") == "qwen2",
         output_bias=all_biased,
         positions=None if stated is None else folder.whole_number("max_position_embeddings"),
+        window=folder.whole_number("sliding_window") if "sliding_attention" in types else None,
     )
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import torch
 
 from specfleet_engine.batch import Batch, Rows, build_batch
-from specfleet_engine.cache import FeatureCache, KVCache, slots_for
+from specfleet_engine.cache import FeatureCache, KVCache, Window, slots_for
 from specfleet_engine.proposers.chain import Guess
 from specfleet_engine.proposers.drawing import Vocabulary
 from specfleet_engine.proposers.layer import LayerSizes
@@ -123,7 +123,8 @@ class EagleNetwork:
         if features is None:
             raise ValueError(f"method {self.method} needs the target's features")
         sizes = self._head.sizes
-        self._kv = KVCache(1, blocks, sizes.kv_heads, sizes.head_size, self._dtype, self._device)
+        window = Window(sizes.window, frozenset({0})) if sizes.window else None
+        self._kv = KVCache(1, blocks, sizes.kv_heads, sizes.head_size, self._dtype, self._device, window)
         self._features = features
 
     def read(self, rows: list[Rows]) -> None:
@@ -137,7 +138,7 @@ class EagleNetwork:
 
     def _run(self, batch: Batch, states: torch.Tensor | None) -> torch.Tensor:
         for group in batch.groups:
-            group.mask[..., 0] = float("-inf")
+            group.mask[..., 0] = group.narrow[..., 0] = float("-inf")
         if states is None:
             features = self._features.read(self._slots_before(batch))
             # A request whose numbers failed must not leave any of them in blocks that others get.

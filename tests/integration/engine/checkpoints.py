@@ -29,6 +29,18 @@ KINDS: dict[str, tuple[Any, Any, dict[str, Any]]] = {
     "mistral": (MistralConfig, MistralForCausalLM, {"head_dim": 64}),
     "qwen2": (Qwen2Config, Qwen2ForCausalLM, {}),
     "qwen3": (Qwen3Config, Qwen3ForCausalLM, {"head_dim": 64, "tie_word_embeddings": True}),
+    # Windows that begin in the middle of a block and end within what the tests read.
+    "mistral-window": (MistralConfig, MistralForCausalLM, {"head_dim": 64, "sliding_window": 21}),
+    "qwen2-window": (
+        Qwen2Config,
+        Qwen2ForCausalLM,
+        {"use_sliding_window": True, "sliding_window": 37, "max_window_layers": 1},
+    ),
+    "qwen3-window": (
+        Qwen3Config,
+        Qwen3ForCausalLM,
+        {"head_dim": 64, "use_sliding_window": True, "sliding_window": 2, "max_window_layers": 2},
+    ),
     "smollm2": (
         LlamaConfig,
         LlamaForCausalLM,

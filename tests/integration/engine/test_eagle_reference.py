@@ -23,6 +23,7 @@ from tests.integration.engine.proposer_checkpoints import (
     HEADS,
     HIDDEN,
     KV_HEADS,
+    LAYER_CONFIG,
     edit_tensors,
     save_random_eagle,
     save_random_eagle3,
@@ -48,7 +49,8 @@ def norm(states: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
 class PlainHead:
     """One layer over all places at once, with dense causal attention."""
 
-    def __init__(self, tensors: Tensors, prefix: str) -> None:
+    def __init__(self, tensors: Tensors, prefix: str, window: int = 10_000) -> None:
+        self.window = window
         self.tensors = tensors
         self.prefix = prefix
         self.rotary = LlamaRotaryEmbedding(
@@ -64,7 +66,9 @@ class PlainHead:
         )
         query, key = apply_rotary_pos_emb(query, key, *self.rotary(query, torch.arange(len(states))[None]))
         key, value = (part.repeat_interleave(HEADS // KV_HEADS, dim=1) for part in (key, value))
-        seen = F.scaled_dot_product_attention(query, key, value, is_causal=True)
+        back = torch.arange(len(states))[:, None] - torch.arange(len(states))
+        mask = (back >= 0) & (back < self.window)
+        seen = F.scaled_dot_product_attention(query, key, value, attn_mask=mask)
         return F.linear(
             seen[0].transpose(0, 1).flatten(1), self.tensors[f"{self.prefix}self_attn.o_proj.weight"]
         )
@@ -83,7 +87,7 @@ class Reference:
 
     model: Any
     tensors: Tensors
-    settings: dict[str, bool] = field(default_factory=dict)
+    settings: dict[str, int] = field(default_factory=dict)
 
     def drafts(self, tokens: list[int], depth: int) -> list[int]:
         guess = self._eagle if "embed_tokens.weight" in self.tensors and "d2t" not in self.tensors else None
@@ -107,7 +111,7 @@ class Reference:
 
     def _eagle3(self, tokens: list[int], hidden: list[torch.Tensor], depth: int) -> list[int]:
         prefix = "midlayer." if "midlayer.hidden_norm.weight" in self.tensors else "layers.0."
-        head = PlainHead(self.tensors, prefix)
+        head = PlainHead(self.tensors, prefix, self.settings.get("window", 10_000))
         table = self.tensors.get("embed_tokens.weight", self.model.model.embed_tokens.weight)
         states, known = self._joined(hidden)[:-1], list(tokens)
         for _ in range(depth):
@@ -186,19 +190,25 @@ def with_norms(folder: Path, **settings: bool) -> Path:
     return folder
 
 
+def with_window(folder: Path, window: int) -> Path:
+    layer = {**LAYER_CONFIG, "layer_types": ["sliding_attention"], "sliding_window": window}
+    return save_random_eagle3_speculators(folder, transformer_layer_config=layer)
+
+
 CASES: list[Any] = [
     pytest.param("eagle", save_random_eagle, {}, id="eagle"),
     pytest.param("eagle3", save_random_eagle3, {}, id="eagle3-original"),
     pytest.param("eagle3", with_norms, {"norm_before_residual": True}, id="norm-before-residual"),
     pytest.param("eagle3", with_norms, {"norm_output": True, "fc_norm": True}, id="norm-output-and-each"),
     pytest.param("eagle3", with_norms, {"norm_before_fc": True}, id="norm-before-fc"),
+    pytest.param("eagle3", with_window, {"window": 11}, id="sliding-window"),
 ]
 
 
 @pytest.mark.fault("llama.cpp#26478", "openvinotoolkit/openvino.genai#4190")
 @pytest.mark.parametrize(("method", "saved", "settings"), CASES)
 def test_every_draft_is_the_one_of_a_forward_without_a_cache(
-    llama: Path, tmp_path: Path, method: str, saved: Callable[..., Path], settings: dict[str, bool]
+    llama: Path, tmp_path: Path, method: str, saved: Callable[..., Path], settings: dict[str, int]
 ) -> None:
     folder = louder(saved(tmp_path, **settings))
     model = load_model(llama, torch.float32)

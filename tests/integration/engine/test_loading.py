@@ -70,7 +70,6 @@ def cut_weights(folder: Path) -> None:
         pytest.param(
             lambda f: edit_config(f, quantization_config={"x": 1}), "quantised weights", id="quantised"
         ),
-        pytest.param(lambda f: edit_config(f, sliding_window=64), "sliding-window", id="sliding-window"),
         pytest.param(
             lambda f: edit_tensors(f, drop_down_proj),
             "missing tensors: model.layers.0.mlp.down_proj.weight",

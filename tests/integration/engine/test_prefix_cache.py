@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.integration.engine.checkpoints import VOCABULARY
+from tests.integration.engine.checkpoints import VOCABULARY, save_random
 from tests.integration.engine.driving import Scripted, a_core, drive, generate, greedy
 
 from specfleet_engine.cache import BLOCK_SIZE
@@ -53,6 +53,17 @@ def test_a_common_beginning_is_read_once_and_changes_no_text(llama: Path, depth:
     assert run.cached == 8 * 4 * BLOCK_SIZE
     assert run.read == sum(len(prompt) for prompt in PROMPTS)
     assert run.texts == {f"r{number}": expected(llama, prompt) for number, prompt in enumerate(PROMPTS)}
+
+
+def test_a_beginning_that_is_shared_changes_no_text_of_a_model_with_a_sliding_window(tmp_path: Path) -> None:
+    folder = save_random(tmp_path, "qwen2-window", layers=3)
+    core = a_core(folder)
+    drive(core, requests()[:1], 3)
+
+    run = drive(core, requests(), 3)
+
+    assert run.cached == 8 * 4 * BLOCK_SIZE
+    assert run.texts == {f"r{number}": expected(folder, prompt) for number, prompt in enumerate(PROMPTS)}
 
 
 def test_a_conversation_goes_on_from_its_own_answer(llama: Path) -> None:
