@@ -66,6 +66,12 @@ What the tests run is a real vLLM 0.32, in its build for processors. Greedy text
 step at its depth. Streams outlive the end of their pod, and after a crash of the engine core the container
 begins with the schedule that is mounted.
 
+![Depth, load, accepted length and time per output token of one run on vLLM](images/demo-vllm.png)
+
+*`make demo ENGINE=vllm` on two CPU cores, 34 minutes: SmolLM2-135M in the CPU build of vLLM 0.32, drafts by
+n-gram. What the tuner had settled on makes 1, .98, 1.01 and 1 times the speed of the best pinned depth in the
+four phases; one push beside probes, no failed request, no differing text, no restart.*
+
 ## SGLang
 
 The image is SGLang's own. A schedule becomes the file of its adaptive mode, one candidate a row. SGLang looks
