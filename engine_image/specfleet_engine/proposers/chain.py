@@ -185,7 +185,9 @@ class ChainProposer:
             after = sequence.tokens[progress.read : progress.read + len(progress.fed)]
             wrong = np.flatnonzero(after != progress.fed[: len(after)])
             before = progress.read
-            progress.read += int(wrong[0]) if len(wrong) else len(after)
+            right = int(wrong[0]) if len(wrong) else len(after)
+            # What was drawn for a rejected draft may be the same token; the last one is always left to read.
+            progress.read = min(before + right, len(sequence) - 1)
             progress.fed = progress.fed[:0]
             self._shared.note(sequence, before, progress.read)
         return progress
