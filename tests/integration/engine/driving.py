@@ -10,10 +10,10 @@ from transformers import AutoModelForCausalLM
 
 from specfleet_engine.cache import FeatureCache
 from specfleet_engine.core import EngineCore
-from specfleet_engine.load import load_model
+from specfleet_engine.load import load_model, load_tokenizer
 from specfleet_engine.proposers import Draft, Needs, Proposer
 from specfleet_engine.proposers.chain import ChainProposer
-from specfleet_engine.proposers.choose import read_heads
+from specfleet_engine.proposers.choose import load_proposer, read_heads
 from specfleet_engine.proposers.networks import ModelNetwork
 from specfleet_engine.proposers.ngram import NgramProposer
 from specfleet_engine.sequence import Sequence
@@ -37,6 +37,16 @@ def a_core(
         max_depth=max_depth,
         kv_cache_mib=kv_cache_mib,
     )
+
+
+def a_drafting_core(target: Path, method: str, folder: Path | None, **settings: int) -> EngineCore:
+    """A core whose proposer is read from a folder; `ngram` and `none` have none."""
+    limits = {"max_model_len": 512, "max_num_seqs": 8, "max_depth": 5, "kv_cache_mib": 64, **settings}
+    model = load_model(target, torch.float32, limits["max_model_len"])
+    proposer: Proposer | None = NgramProposer(2, 5) if method == "ngram" else None
+    if folder:
+        proposer = load_proposer(method, folder, model, load_tokenizer(target, model))
+    return EngineCore(model, proposer, **limits)
 
 
 class Scripted:
@@ -74,14 +84,17 @@ class Scripted:
 
 
 def a_constructed_core(
-    target: Path, method: str, folder: Path, depth: int = 4, max_num_seqs: int = 64
+    target: Path, method: str, folder: Path | None, depth: int = 4, max_num_seqs: int = 64
 ) -> EngineCore:
-    """A core over models that have no tokenizer, which a draft model is otherwise checked by."""
+    """A core over models that have no tokenizer, which a draft model is otherwise checked by.
+
+    Without a folder the method is n-gram look-up, which one known token is enough for.
+    """
     model = load_model(target, torch.float32)
-    proposer: Proposer
-    if method == "draftModel":
+    proposer: Proposer = NgramProposer(1, 3)
+    if folder and method == "draftModel":
         proposer = ChainProposer(ModelNetwork(load_model(folder, torch.float32), model.vocabulary_size))
-    else:
+    elif folder:
         proposer = read_heads(method, folder, model)
     return EngineCore(
         model, proposer, max_model_len=120, max_num_seqs=max_num_seqs, max_depth=depth, kv_cache_mib=64

@@ -1,6 +1,6 @@
 """Whatever drafts, the text follows the target's processed distribution: chi-squared against closed forms."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from itertools import product
 
@@ -18,6 +18,7 @@ from tests.unit.engine.laws import (
     Drafter,
     Law,
     counts,
+    distance_from_uniform,
     first,
     later,
     p_value,
@@ -81,13 +82,6 @@ def p_values() -> dict[tuple[str, str], list[float]]:
         (name, drafter): p_values_of(SETTINGS[name], DRAFTERS[drafter], number * BLOCKS * TEXTS)
         for number, (name, drafter) in enumerate(cases)
     }
-
-
-def distance_from_uniform(values: Sequence[float]) -> float:
-    """Kolmogorov's distance, times the root of the count: above 1.95 with chance 0.001."""
-    ordered = np.sort(values)
-    steps = np.arange(len(ordered) + 1) / len(ordered)
-    return float(max((steps[1:] - ordered).max(), (ordered - steps[:-1]).max()) * len(ordered) ** 0.5)
 
 
 @pytest.mark.fault("vllm#10198", "z-lab/dflash#74", "sglang#31214", "vllm#18902")
