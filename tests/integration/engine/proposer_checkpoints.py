@@ -6,6 +6,7 @@ is known without running them.
 """
 
 import json
+import shutil
 from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
@@ -78,6 +79,18 @@ def save_draft_model(folder: Path, **settings: Any) -> Path:
     return save_random(folder, layers=1, seed=7, **sizes)
 
 
+def save_blurred(model: Path, folder: Path, amount: float) -> Path:
+    """The model with noise on its weights: as its own draft model it is right now and then."""
+    shutil.copytree(model, folder)
+    noise = torch.Generator().manual_seed(23)
+    blurred = {
+        name: tensor + amount * tensor.std() * torch.randn(tensor.shape, generator=noise)
+        for name, tensor in load_file(folder / "model.safetensors").items()
+    }
+    save_file(blurred, folder / "model.safetensors", metadata={"format": "pt"})
+    return folder
+
+
 def save_random_eagle(folder: Path) -> Path:
     noise = _noise(11)
     tensors = {
@@ -116,26 +129,27 @@ def save_random_eagle3_speculators(folder: Path, **settings: Any) -> Path:
     return save(folder, config, tensors)
 
 
-def save_random_medusa(folder: Path, *, heads: int = 3) -> Path:
+def save_random_medusa(folder: Path, *, heads: int = 3, layers: int = 1) -> Path:
     """The original form; its config names fewer heads than there are, as published ones do."""
     noise, tensors = _noise(17), {}
     for head in range(heads):
-        tensors[f"{head}.0.linear.weight"] = noise(HIDDEN, HIDDEN)
-        tensors[f"{head}.0.linear.bias"] = noise(HIDDEN)
-        tensors[f"{head}.1.weight"] = noise(VOCABULARY, HIDDEN)
-    return save(folder, {"medusa_num_heads": 2, "medusa_num_layers": 1}, tensors)
+        for layer in range(layers):
+            tensors[f"{head}.{layer}.linear.weight"] = noise(HIDDEN, HIDDEN)
+            tensors[f"{head}.{layer}.linear.bias"] = noise(HIDDEN)
+        tensors[f"{head}.{layers}.weight"] = noise(VOCABULARY, HIDDEN)
+    return save(folder, {"medusa_num_heads": 2, "medusa_num_layers": layers}, tensors)
 
 
-def in_blocks(medusa: Path, folder: Path) -> Path:
-    """The same heads, with one block each, in the form that vLLM wrote."""
+def in_blocks(medusa: Path, folder: Path, *, bias: bool = True) -> Path:
+    """The same heads in the form that vLLM wrote, which may leave the bias of the blocks out."""
     tensors = {}
     for name, tensor in load_file(medusa / "model.safetensors").items():
-        head, *rest = name.split(".")
-        if rest[0] == "0":
-            tensors[f"blocks.{head}.layers.0.{rest[-1]}"] = tensor
-        else:
+        head, layer, *rest = name.split(".")
+        if rest[0] == "weight":
             tensors[f"lm_heads.{head}.weight"] = tensor
-    return save(folder, {"medusa_fc_bias": True}, tensors)
+        elif bias or rest[1] == "weight":
+            tensors[f"blocks.{head}.layers.{layer}.{rest[1]}"] = tensor
+    return save(folder, {"medusa_fc_bias": bias}, tensors)
 
 
 def _noise(seed: int) -> Any:
@@ -276,14 +290,22 @@ def save_constructed_eagle3(
 
 
 def save_constructed_medusa(folder: Path, matrix: Matrix, *, heads: int = 4) -> Path:
-    """Head k, counted from 1, looks up where the matrix leads in k + 1 steps."""
-    size = len(matrix)
-    tensors = {}
+    """Head k, counted from 1, looks up where the matrix leads in k + 1 steps.
+
+    Its block is a random one; the linear after it is solved for, so that it leads there from what
+    ``x + silu(W x + b)`` makes of the target's states, and from nothing else.
+    """
+    size, noise = len(matrix), np.random.default_rng(19)
+    states = np.eye(size) * (1 / size + EPS) ** -0.5
+    arrays = {}
     for head in range(heads):
-        further = np.log(np.linalg.matrix_power(matrix, head + 2)).T
-        tensors[f"{head}.0.linear.weight"] = torch.zeros(size, size)
-        tensors[f"{head}.0.linear.bias"] = torch.zeros(size)
-        tensors[f"{head}.1.weight"] = torch.from_numpy(further * (1 / size + EPS) ** 0.5).float()
+        weight, bias = noise.normal(size=(size, size)) * 0.8 / size**0.5, noise.normal(size=size) * 0.5
+        inner = states @ weight.T + bias
+        further = np.log(np.linalg.matrix_power(matrix, head + 2))
+        arrays[f"{head}.0.linear.weight"] = weight
+        arrays[f"{head}.0.linear.bias"] = bias
+        arrays[f"{head}.1.weight"] = np.linalg.solve(states + inner / (1 + np.exp(-inner)), further).T
+    tensors = {name: torch.from_numpy(array).float() for name, array in arrays.items()}
     return save(folder, {"medusa_num_heads": heads, "medusa_num_layers": 1}, tensors)
 
 

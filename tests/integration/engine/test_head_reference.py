@@ -1,8 +1,9 @@
-"""EAGLE heads with random weights against a plain forward without any cache.
+"""Heads with random weights against a plain forward without any cache.
 
-The constructed heads switch attention off, so only this sees a head's own KV: its positions, what a draft
-step leaves behind, what is read again after a rejection, a preemption or a time at depth 0. The reference is
-written from checkpoints.md, sections 2 and 4, with the rotary positions and hidden states of transformers.
+The constructed EAGLE heads switch attention off, so only this sees a head's own KV: its positions, what a
+draft step leaves behind, what is read again after a rejection, a preemption or a time at depth 0. Medusa
+heads have no KV; here they have several blocks, with and without a bias. The reference is written from
+checkpoints.md, sections 2, 4 and 5, with the rotary positions and hidden states of transformers.
 """
 
 from collections.abc import Callable
@@ -25,9 +26,11 @@ from tests.integration.engine.proposer_checkpoints import (
     KV_HEADS,
     LAYER_CONFIG,
     edit_tensors,
+    in_blocks,
     save_random_eagle,
     save_random_eagle3,
     save_random_eagle3_speculators,
+    save_random_medusa,
 )
 from transformers import AutoModelForCausalLM, LlamaConfig
 from transformers.models.llama.modeling_llama import LlamaRotaryEmbedding, apply_rotary_pos_emb
@@ -90,8 +93,10 @@ class Reference:
     settings: dict[str, int] = field(default_factory=dict)
 
     def drafts(self, tokens: list[int], depth: int) -> list[int]:
-        guess = self._eagle if "embed_tokens.weight" in self.tensors and "d2t" not in self.tensors else None
-        guess = guess or self._eagle3
+        if "fc.weight" not in self.tensors:
+            guess = self._medusa
+        else:
+            guess = self._eagle3 if "d2t" in self.tensors else self._eagle
         with torch.inference_mode():
             hidden = self.model(torch.tensor([tokens]), output_hidden_states=True).hidden_states
             return guess(tokens, [states[0] for states in hidden], depth)
@@ -127,6 +132,21 @@ class Reference:
             known.append(best + int(self.tensors["d2t"][best]))
             states = torch.cat([states, last if self.settings.get("norm_output") else rows[-1:]])
         return known[len(tokens) :]
+
+    def _medusa(self, tokens: list[int], hidden: list[torch.Tensor], depth: int) -> list[int]:
+        # The last token was chosen from the state of the one before it.
+        return [self._of_medusa_head(head, hidden[-1][len(tokens) - 2]) for head in range(depth)]
+
+    def _of_medusa_head(self, head: int, state: torch.Tensor) -> int:
+        original = f"{head}.0.linear.weight" in self.tensors
+        block, layer = (f"{head}.%d.linear", 0) if original else (f"blocks.{head}.layers.%d", 0)
+        while (weight := self.tensors.get(f"{block % layer}.weight")) is not None:
+            inner = weight @ state
+            if (bias := self.tensors.get(f"{block % layer}.bias")) is not None:
+                inner = inner + bias
+            state, layer = state + inner * torch.sigmoid(inner), layer + 1
+        output = f"{head}.{layer}.weight" if original else f"lm_heads.{head}.weight"
+        return int((self.tensors[output] @ state).argmax())
 
     def _joined(self, hidden: list[torch.Tensor]) -> torch.Tensor:
         parts = [hidden[2], hidden[4], hidden[5]]
@@ -167,12 +187,12 @@ class Watched:
 
 
 def louder(folder: Path) -> Path:
-    """Ten times the weights: attention then matters to what a head says."""
+    """Ten times the weights: attention and blocks then matter to what a head says."""
     tensors = load_file(folder / "model.safetensors")
     loud = {
         name.replace(".", "__"): 10 * tensor
         for name, tensor in tensors.items()
-        if "_proj" in name or name == "fc.weight"
+        if any(part in name for part in ("_proj", "fc.", ".linear.", "blocks."))
     }
     edit_tensors(folder, **loud)
     return folder
@@ -195,6 +215,10 @@ def with_window(folder: Path, window: int) -> Path:
     return save_random_eagle3_speculators(folder, transformer_layer_config=layer)
 
 
+def two_blocks(folder: Path, **settings: bool) -> Path:
+    return in_blocks(save_random_medusa(folder / "original", layers=2), folder / "blocks", **settings)
+
+
 CASES: list[Any] = [
     pytest.param("eagle", save_random_eagle, {}, id="eagle"),
     pytest.param("eagle3", save_random_eagle3, {}, id="eagle3-original"),
@@ -202,6 +226,9 @@ CASES: list[Any] = [
     pytest.param("eagle3", with_norms, {"norm_output": True, "fc_norm": True}, id="norm-output-and-each"),
     pytest.param("eagle3", with_norms, {"norm_before_fc": True}, id="norm-before-fc"),
     pytest.param("eagle3", with_window, {"window": 11}, id="sliding-window"),
+    pytest.param("medusa", save_random_medusa, {}, id="medusa"),
+    pytest.param("medusa", two_blocks, {"bias": True}, id="medusa-two-blocks"),
+    pytest.param("medusa", two_blocks, {"bias": False}, id="medusa-two-blocks-without-bias"),
 ]
 
 
