@@ -1,5 +1,6 @@
 """The built-in engine behind its HTTP side: what a request changes, and what it is told."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -8,8 +9,10 @@ import openai
 import pytest
 import pytest_asyncio
 import torch
+from schemathesis.generation import GenerationMode
 from tests.integration.engine.checkpoints import VOCABULARY
-from tests.integration.engine.driving import a_core
+from tests.integration.engine.driving import a_core, a_drafting_core
+from tests.integration.serving.exploring import explore
 from tests.integration.serving.running import Running, a_running_engine
 from transformers import AutoModelForCausalLM
 
@@ -30,6 +33,16 @@ def tokenizer(llama: Path) -> EngineTokenizer:
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def engine(llama: Path, tokenizer: EngineTokenizer) -> AsyncIterator[Running]:
     async with a_running_engine(a_core(llama), initial_depth=3, tokenizer=tokenizer) as running:
+        yield running
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def drafting(
+    llama: Path, tokenizer: EngineTokenizer, proposers: dict[str, tuple[str, Path | None]]
+) -> AsyncIterator[Running]:
+    """With a draft model, whose guesses are right now and then."""
+    core = a_drafting_core(llama, *proposers["blurred"])
+    async with a_running_engine(core, initial_depth=3, tokenizer=tokenizer) as running:
         yield running
 
 
@@ -133,6 +146,122 @@ async def test_a_penalised_greedy_text_is_the_same_at_every_depth(
 
     assert drafted["token_ids"] == plain["token_ids"]
     assert drafted["token_ids"] != (await choice_of(engine, max_tokens=40))["token_ids"]
+
+
+def kept_by(law: torch.Tensor, top_k: int = 0, top_p: float = 1.0, min_p: float = 0.0) -> set[int]:
+    """The tokens that are left of a law, sorted and counted by hand."""
+    kept, passed = set(), 0.0
+    for rank, token in enumerate(law.argsort(descending=True).tolist()):
+        if passed >= top_p or (top_k and rank >= top_k) or law[token] < min_p * law.max():
+            break
+        kept.add(token)
+        passed += float(law[token])
+    return kept
+
+
+@pytest.mark.fault("vllm#10198", "sglang#31214")
+@pytest.mark.parametrize("settings", [{"top_k": 3}, {"top_p": 0.3}, {"min_p": 0.4}])
+async def test_a_sampled_text_keeps_to_the_tokens_that_its_request_leaves(
+    drafting: Running, llama: Path, settings: dict[str, Any]
+) -> None:
+    drafted = await drafting.metric("vllm:spec_decode_num_draft_tokens_total") or 0.0
+
+    async def outside(**asked: Any) -> int:
+        tokens = (await choice_of(drafting, temperature=1.5, seed=3, max_tokens=100, **asked))["token_ids"]
+        laws = (reference_logprobs(llama, tokens) / 1.5).softmax(dim=-1)
+        return sum(token not in kept_by(law, **settings) for token, law in zip(tokens, laws, strict=True))
+
+    assert await outside(**settings) == 0
+    assert await outside() > 10
+    assert await drafting.metric("vllm:spec_decode_num_draft_tokens_total") > drafted + 100
+
+
+async def test_a_stop_string_ends_text_tokens_and_usage_where_it_is_complete(
+    drafting: Running, tokenizer: EngineTokenizer
+) -> None:
+    free = await choice_of(drafting, max_tokens=60)
+    text = free["text"]
+    stop = text[20:23]
+    assert stop.strip()
+
+    answer = await complete(drafting, max_tokens=60, stop=["never said", stop])
+
+    choice = answer["choices"][0]
+    assert (choice["text"], choice["finish_reason"]) == (text[: text.index(stop)], "stop")
+    count = answer["usage"]["completion_tokens"]
+    assert choice["token_ids"] == free["token_ids"][:count]
+    assert stop in tokenizer.decode(free["token_ids"][:count])
+    assert stop not in tokenizer.decode(free["token_ids"][: count - 1])
+
+
+@pytest.mark.fault("vllm#18485")
+async def test_a_client_that_leaves_frees_its_blocks_while_others_go_on(
+    llama: Path, tokenizer: EngineTokenizer, proposers: dict[str, tuple[str, Path | None]]
+) -> None:
+    core = a_drafting_core(llama, *proposers["draft-model"])
+    body = greedy(max_tokens=480, ignore_eos=True, stream=True)
+    async with a_running_engine(core, initial_depth=3, tokenizer=tokenizer) as engine:
+        async with engine.client.stream("POST", "/v1/completions", json=body) as staying:
+            pieces = staying.aiter_bytes()
+            await anext(pieces)
+            async with engine.client.stream("POST", "/v1/completions", json=body) as leaving:
+                others = leaving.aiter_bytes()
+                await anext(others)
+                assert len(core._scheduler.running) == 2
+            await engine.until("vllm:request_success_total", 1, finished_reason="abort")
+
+            held = core._scheduler.pool.total - core._scheduler.pool.free
+            (other,) = core._scheduler.running
+            # The engine goes on meanwhile, so that the other one may have more by now.
+            assert 0 < held <= len(other.blocks)
+        await engine.until("vllm:request_success_total", 2, finished_reason="abort")
+
+        assert await engine.metric("vllm:kv_cache_usage_perc") == 0
+        assert core._scheduler.pool.free == core._scheduler.pool.total
+
+
+@pytest.mark.fault("vllm#18783")
+@pytest.mark.parametrize(
+    ("mode", "expected"),
+    [
+        pytest.param(GenerationMode.POSITIVE, {200, 400}, id="allowed"),
+        pytest.param(GenerationMode.NEGATIVE, {400}, id="not-allowed"),
+    ],
+)
+async def test_no_request_makes_the_engine_fail(
+    llama: Path, tokenizer: EngineTokenizer, mode: GenerationMode, expected: set[int]
+) -> None:
+    core = a_core(llama, max_model_len=64)
+    async with a_running_engine(core, initial_depth=3, tokenizer=tokenizer) as engine:
+        statuses = await asyncio.to_thread(explore, engine.url, mode, 20)
+
+        assert expected <= statuses
+        assert max(statuses) < 500
+        assert await engine.status("/ready") == 200
+        assert core.load().kv_usage == 0
+
+
+async def test_the_official_client_streams_a_chat(drafting: Running) -> None:
+    arguments: dict[str, Any] = {
+        "model": "m",
+        "messages": [{"role": "user", "content": "The quick brown fox"}],
+        "temperature": 0,
+        "max_completion_tokens": 30,
+    }
+    async with openai.AsyncOpenAI(base_url=f"{drafting.url}/v1", api_key="none") as client:
+        whole = await client.chat.completions.create(**arguments)
+        stream = await client.chat.completions.create(
+            **arguments, stream=True, stream_options={"include_usage": True}
+        )
+        chunks = [chunk async for chunk in stream]
+
+    assert chunks[0].choices[0].delta.role == "assistant"
+    pieces = [chunk.choices[0].delta.content or "" for chunk in chunks if chunk.choices]
+    assert len([piece for piece in pieces if piece]) > 1
+    assert "".join(pieces) == whole.choices[0].message.content
+    assert chunks[-1].usage == whole.usage
+    assert whole.usage is not None
+    assert whole.usage.completion_tokens == 30
 
 
 async def test_the_official_client_reads_the_log_probabilities_of_a_chat(client: openai.AsyncOpenAI) -> None:
