@@ -33,6 +33,9 @@ from tests.integration.engine.proposer_checkpoints import (
     save_constructed_medusa,
     save_cycle_target,
     save_draft_model,
+    save_random_eagle,
+    save_random_eagle3,
+    save_random_eagle3_speculators,
     spoiled_tokens,
 )
 from transformers import AutoModelForCausalLM
