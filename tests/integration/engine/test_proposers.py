@@ -291,7 +291,9 @@ def test_blocks_that_another_text_has_used_are_read_again(llama: Path) -> None:
         assert run.accepted == run.drafted > 0
 
 
-def test_a_draft_model_drafts_nothing_beyond_its_own_positions(llama: Path, tmp_path: Path) -> None:
+def test_a_draft_model_drafts_nothing_beyond_its_own_positions(
+    llama: Path, tmp_path: Path, texts: dict[str, list[int]]
+) -> None:
     short = save_draft_model(tmp_path, max_position_embeddings=48)
     core = a_drafting_core(llama, "draftModel", short)
 
