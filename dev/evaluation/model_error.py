@@ -27,7 +27,7 @@ def model_errors(run: Run) -> dict[str, float | None]:
     settings = settings_of(run.scenario)
     all_bins = bins(settings.max_requests)
     batches: dict[_Cell, list[float]] = {}
-    for window in memory.windows:
+    for window in filter(lambda one: one.loaded, memory.windows):
         batches.setdefault((window.depth, bin_of(window.batch, all_bins)), []).append(window.batch)
     visited = {cell: fmean(found) for cell, found in batches.items() if len(found) >= LEAST_WINDOWS}
     depths = settings.candidates

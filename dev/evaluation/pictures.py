@@ -81,7 +81,8 @@ def draw_day(seed: int, hours: float, path: Path) -> None:
 
 
 def _curves(axes: Sequence[Axes], run: Run) -> None:
-    rows = run.traces[0].rows.astype(float)
+    # One pod; its time with a proposer and without are two traces.
+    rows = np.nan_to_num(np.array([trace.rows for trace in run.traces], dtype=float)).sum(axis=0)
     at = np.arange(len(rows)) / 3600.0
     axes[0].plot(at, _smooth(rows[:, IN_DEPTH]), color=BLUE, linewidth=0.8)
     axes[0].set_ylabel("depth, mean of a minute")

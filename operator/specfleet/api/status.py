@@ -143,6 +143,22 @@ class Fault(Reported):
     """Which pods, and the numbers."""
 
 
+class HardOffStatus(Reported):
+    """What the tuner found about serving without the proposer at all."""
+
+    phase: Literal["Advised", "InForce"]
+    """Advised: it would pay. Mode Enforce restarts the pods when few users meet it; in mode Recommend write
+    speculation.method none. InForce: the pods serve without their proposer, or are being restarted for it."""
+    since: Time
+    """When that was found, or put in force."""
+    until: Time | None = None
+    """In force: when the proposer is tried again, as soon as the load is low."""
+    proposer: str = ""
+    """In force: hash of model, engine and speculation that it was decided about; a change of them ends it."""
+    reason: str
+    """Why, with the numbers."""
+
+
 class PoolStatus(Reported):
     """State of one pool."""
 
@@ -158,9 +174,9 @@ class PoolStatus(Reported):
     slices: Annotated[tuple[SliceStatus, ...], ListMap("name")] = ()
     """The same for each slice."""
     # written by the tuner
-    state: Literal["Pending", "Learning", "Active", "SafeHold", "SoftOff"] | None = None
+    state: Literal["Pending", "Learning", "Active", "SafeHold", "SoftOff", "HardOff"] | None = None
     """Pending: no pods or no data yet. Learning: too few samples. Active: tuned. SafeHold: kept as it is, for
-    the reason in lastDecision. SoftOff: depth 0 pays best."""
+    the reason in lastDecision. SoftOff: depth 0 pays best. HardOff: the pods serve without their proposer."""
     schedule: ScheduleStatus | None = None
     """The schedule in force."""
     probe: str | None = None
@@ -173,6 +189,8 @@ class PoolStatus(Reported):
     """The tuner's last decision."""
     fault: Fault | None = None
     """Why the tuner cannot trust its pushes."""
+    hard_off: HardOffStatus | None = None
+    """Whether the pool is better off without its proposer. Absent: it is not, as far as is known."""
 
 
 class Summary(Reported):

@@ -16,6 +16,7 @@ from specfleet.cluster.client import ClusterClient
 from specfleet.planning import names
 from specfleet.planning.names import SCHEDULE_KEY
 from specfleet.planning.ownership import is_controlled
+from specfleet.planning.served import as_served
 from specfleet.tuning.interval import PodKey
 
 MEMORY_KEY = "memory.json"
@@ -26,7 +27,10 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class PoolView:
-    """One pool as the cluster shows it. ``ready`` are pods of the active slice that serve."""
+    """One pool as the cluster shows it. ``ready`` are pods of the active slice that serve.
+
+    ``resource`` is what the user wrote.
+    """
 
     live: Object
     resource: SpeculativeDeployment
@@ -34,6 +38,11 @@ class PoolView:
     schedule: Object | None
     memory: Object | None
     ready: Mapping[PodKey, Object]
+
+    @property
+    def served(self) -> SpeculativeDeployment:
+        """The resource as the pods are to serve it: without a proposer under hard-off."""
+        return as_served(self.resource, self.pool.name)
 
     @property
     def key(self) -> PoolKey:

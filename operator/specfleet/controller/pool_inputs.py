@@ -12,6 +12,8 @@ from specfleet.controller.fleet import PoolView
 from specfleet.engines.dictionaries import METRICS
 from specfleet.engines.metrics import MetricDictionary
 from specfleet.engines.registry import ENGINES
+from specfleet.planning.gpus import gpus_per_pod
+from specfleet.planning.served import proposer_key
 from specfleet.planning.start_budget import start_seconds
 from specfleet.planning.start_table import start_table, started_with
 from specfleet.telemetry.samples import Readings
@@ -20,6 +22,8 @@ from specfleet.tuning.interval import PodInterval, PodKey
 from specfleet.tuning.settings import PoolSettings
 
 WARM_UP_SCRAPES = 12  # 180 s at 15 s: graph capture and cold caches, design/tuning.md section 11
+# A pod with a GPU goes before the new one comes: 2 to 8 min, design/tuning.md section 2.
+RESTART_SECONDS = 300.0
 VARIABLE_DRAFTS = frozenset({"ngram", "suffix"})  # looked up in the text: as long as the match, or none
 GPU_PRODUCT_LABEL = "nvidia.com/gpu.product"  # set on nodes by the maker's feature discovery
 
@@ -40,6 +44,8 @@ def settings_of(view: PoolView, configuration: Configuration) -> PoolSettings:
         gpu_product=view.pool.template.node_selector.get(GPU_PRODUCT_LABEL, ""),
         actuator=actuator,
         rollout_seconds=of_one_pod * max(1, view.replicas or 1) if actuator == "rollout" else 0.0,
+        proposer=proposer_key(view.resource),
+        restart_seconds=RESTART_SECONDS if gpus_per_pod(view.pool.template.resources) else 0.0,
     )
 
 
@@ -64,7 +70,7 @@ def tables_by_pods(view: PoolView, newest: Table | None) -> dict[PodKey, Table]:
 
 def _newest_table(view: PoolView) -> Table | None:
     engine = ENGINES[view.resource.spec.engine.type]
-    return start_table(view.resource, view.pool, engine, view.schedule, running=None)
+    return start_table(view.served, view.pool, engine, view.schedule, running=None)
 
 
 def _was_restarted(pod: Object) -> bool:
@@ -76,7 +82,7 @@ def versions_by_pods(
     view: PoolView, tables: Mapping[PodKey, Table], newest: Table | None
 ) -> dict[PodKey, tuple[int, int]]:
     """Tell the version in force where pods are rolled for it: from what a pod was started with."""
-    spec, document = view.resource.spec, view.document
+    spec, document = view.served.spec, view.document
     if document is None or ENGINES[spec.engine.type].actuation(spec).actuator != "rollout":
         return {}
     version = (document.fence, document.version)
@@ -97,7 +103,7 @@ def evidence_of(
     An engine whose depth is fixed has, in effect, a table with that one depth.
     """
     expected, document = frozenset(view.ready), view.document
-    spec, dictionary = view.resource.spec, metrics_of(view)
+    spec, dictionary = view.served.spec, metrics_of(view)
     method = spec.speculation.method
     follows = ENGINES[spec.engine.type].actuation(spec).actuator != "fixed"
     if document is not None and not follows:

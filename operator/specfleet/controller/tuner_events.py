@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from specfleet.cluster.events import EventType
 from specfleet.tuning.decide import Outcome
-from specfleet.tuning.decision import NOTEWORTHY, EndProbe, Hold, Probe, Push
+from specfleet.tuning.decision import NOTEWORTHY, EndProbe, HardOff, Hold, LoadProposer, Probe, Push
 
 
 def news(pool: str, before: Outcome | None, after: Outcome) -> Iterator[tuple[EventType, str, str]]:
@@ -17,8 +17,14 @@ def news(pool: str, before: Outcome | None, after: Outcome) -> Iterator[tuple[Ev
             yield "Normal", "ProbeStarted", note
         case EndProbe():
             yield "Normal", "ProbeEnded", note
+        case HardOff():
+            yield "Normal", "ProposerUnloaded", note
+        case LoadProposer():
+            yield "Normal", "ProposerLoaded", note
         case Hold(kind=kind) if kind in NOTEWORTHY and _kind(before) != kind:
             yield ("Normal" if kind == "Paused" else "Warning"), kind, note
+    if before is not None and before.hard_off is None and after.hard_off is not None:
+        yield "Normal", "HardOffAdvised", f"pool {pool}: {after.hard_off}"
     if before is not None and before.state != after.state:
         yield (
             "Normal",

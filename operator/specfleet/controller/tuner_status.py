@@ -12,13 +12,23 @@ from specfleet.api.kinds import SPECULATIVE_DEPLOYMENT, Object
 from specfleet.api.schedule import Document, Table, flat, to_rows
 from specfleet.controller.fleet import PoolView
 from specfleet.engines.engine import Actuator
+from specfleet.planning.served import IN_FORCE
 from specfleet.tuning.decide import Outcome
 from specfleet.tuning.decision import Hold
 from specfleet.tuning.measure import Figures
 from specfleet.tuning.rows import written
 
 OWN_CONDITIONS = ("MetricsAvailable", "SpeculationActive")
-OWN_POOL_FIELDS = ("state", "schedule", "probe", "recommendation", "measured", "lastDecision", "fault")
+OWN_POOL_FIELDS = (
+    "state",
+    "schedule",
+    "probe",
+    "recommendation",
+    "measured",
+    "lastDecision",
+    "fault",
+    "hardOff",
+)
 LONGEST_REASON = 1000
 
 
@@ -109,7 +119,25 @@ def _pool(report: PoolReport) -> Object:
         body["measured"] = _measured(outcome.figures, outcome.gain)
     if fault is not None:
         body["fault"] = {"reason": fault.reason, "message": fault.message}
+    if (hard_off := _hard_off(outcome)) is not None:
+        body["hardOff"] = hard_off
     return body
+
+
+def _hard_off(outcome: Outcome) -> Object | None:
+    """What reconcile follows when it is in force, and users when it is advised."""
+    unloaded, judged = outcome.memory.unloaded, outcome.memory.judged
+    if unloaded is not None:
+        return {
+            "phase": IN_FORCE,
+            "since": _time(unloaded.since),
+            "until": _time(unloaded.until),
+            "proposer": unloaded.proposer,
+            "reason": unloaded.reason[:LONGEST_REASON],
+        }
+    if outcome.hard_off is None or judged is None or judged.since is None:
+        return None
+    return {"phase": "Advised", "since": _time(judged.since), "reason": outcome.hard_off[:LONGEST_REASON]}
 
 
 def _in_force(report: PoolReport, document: Document) -> Table:
@@ -189,7 +217,11 @@ def _without_pods(outcome: Outcome) -> bool:
 
 def _speculation_active(reports: Sequence[PoolReport], live: Object, now: float) -> Object:
     drafted = {r.view.pool.name: r.outcome.figures.drafted for r in reports if r.outcome.figures is not None}
+    unloaded = {r.view.pool.name for r in reports if r.outcome.memory.unloaded is not None}
     idle = [name for name, value in drafted.items() if value is False]
+    if idle and unloaded.issuperset(idle):
+        message = f"pools {', '.join(idle)} serve without their proposer: see pools[].hardOff"
+        return _condition("SpeculationActive", "False", "HardOff", message, live, now)
     if idle:
         message = f"pools {', '.join(idle)} decode without a drafted token"
         return _condition("SpeculationActive", "False", "NothingDrafted", message, live, now)

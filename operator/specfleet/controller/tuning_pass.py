@@ -31,7 +31,7 @@ from specfleet.telemetry.fleet import FleetReader
 from specfleet.telemetry.samples import FleetSamples, Readings
 from specfleet.telemetry.source import MetricsSource
 from specfleet.tuning.decide import Outcome, decide
-from specfleet.tuning.decision import EndProbe, Hold, Probe, Push
+from specfleet.tuning.decision import EndProbe, HardOff, Hold, LoadProposer, Probe, Push
 from specfleet.tuning.memory import Memory
 from specfleet.tuning.settings import PoolSettings
 from specfleet.tuning.verify import applied
@@ -165,7 +165,9 @@ class TuningPass:
         elif (document := view.document) is not None:
             # The last push was cut short between ConfigMap and pods, by an error or by the leader's end.
             await refresh_mounts(self._client, behind(view.ready.values(), document), document)
-        if now - (own.saved_at or now) >= SAVE_SECONDS:
+        # Status tells reconcile of hard-off: it must not be forgotten by whoever leads next.
+        restarts = isinstance(outcome.decision, HardOff | LoadProposer)
+        if restarts or now - (own.saved_at or now) >= SAVE_SECONDS:
             await self._save(view, own, outcome.memory, now)
         own.saved_at = own.saved_at or now
         own.document = view.document or own.document
@@ -203,7 +205,8 @@ class TuningPass:
     ) -> PoolView:
         """Remember first, then write: a crash in between is healed later, a lost count is not."""
         decision, before = outcome.decision, view.document
-        assert before is not None and view.schedule is not None and not isinstance(decision, Hold)
+        assert before is not None and view.schedule is not None
+        assert isinstance(decision, Push | Probe | EndProbe)
         document = Document(
             version=before.version + 1 if own.fence == before.fence else 1,
             fence=own.fence,

@@ -29,7 +29,7 @@ def proposer_compatible(
         return _finding("True", "NoProposer", "method none has no proposer")
     if speculation.proposer is None:
         return _finding("True", "NoProposerModel", f"method {speculation.method} drafts from the text itself")
-    fingerprints = {pool.fingerprint for pool in pools}
+    fingerprints = {pool.fingerprint for pool in pools if pool.loaded}
     current = [pod for pod in pods if _fingerprint(pod) in fingerprints and not is_gone(pod)]
     for pod in sorted(current, key=lambda pod: str(pod["metadata"]["name"])):
         if (reason := _refusal(pod)) is not None:
@@ -39,7 +39,13 @@ def proposer_compatible(
     for pod in current:
         if (plan := _plan(pod)) is not None:
             return _finding("True", "PreflightPassed", f"{speculation.proposer.uri} fits: {plan}")
-    return _finding("Unknown", "NotLoadedYet", f"no pod has loaded {speculation.proposer.uri} yet")
+    return _not_loaded(speculation.proposer.uri, pools)
+
+
+def _not_loaded(uri: str, pools: Sequence[PoolPlan]) -> Finding:
+    if any(pool.loaded for pool in pools):
+        return _finding("Unknown", "NotLoadedYet", f"no pod has loaded {uri} yet")
+    return _finding("Unknown", "HardOff", "the pods serve without their proposer: see pools[].hardOff")
 
 
 def _finding(status: Literal["True", "False", "Unknown"], reason: str, message: str) -> Finding:

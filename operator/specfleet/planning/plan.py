@@ -21,6 +21,7 @@ from specfleet.planning.ownership import Ownership, is_controlled, ownership, ow
 from specfleet.planning.planned import Desired, Plan, PoolPlan, Removal
 from specfleet.planning.pool_design import design_pool
 from specfleet.planning.room import must_give_way
+from specfleet.planning.served import as_served, is_unloaded
 from specfleet.planning.source_admission import source_refusals
 from specfleet.planning.start_table import start_table, started_with
 
@@ -61,8 +62,9 @@ def plan(
         live = deployments.get(pool.name)
         schedule = observed.objects.get((CONFIG_MAP, names.schedule_config_map(resource.name, pool.name)))
         running = None if live is None else started_with(live["spec"]["template"].get("metadata") or {})
-        table = start_table(resource, pool, engine, schedule, running)
-        design = design_pool(resource, pool, engine, configuration, live, table)
+        served = as_served(resource, pool.name)
+        table = start_table(served, pool, engine, schedule, running)
+        design = design_pool(served, pool, engine, configuration, live, table)
         gives_way = must_give_way(pool.name, observed.pods)
         body = deployment(design, replicas_to_apply(pool.replicas, live), gives_way=gives_way)
         held = any(refusal.holds and refusal.pool in (None, pool.name) for refusal in refusals)
@@ -77,6 +79,7 @@ def plan(
                 replicas=wanted_replicas(pool, live),
                 replicas_owner=replicas_owner(live),
                 held=held,
+                loaded=not is_unloaded(resource, pool.name),
             )
         )
     desired.extend(_free_shared_objects(resource, configuration, observed, refusals))

@@ -34,6 +34,7 @@ class PoolPlan:
 
     ``applied_hash`` is the annotation of an up-to-date Deployment. ``replicas`` is the number of pods wanted,
     ``replicas_owner`` the autoscaler that sets it, if one does. ``held``: a refusal leaves the pool as it is.
+    ``loaded``: pods start with the proposer, if the spec has one.
     """
 
     name: str
@@ -43,6 +44,7 @@ class PoolPlan:
     replicas: int
     replicas_owner: str | None
     held: bool
+    loaded: bool = True
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,7 +25,9 @@ from specfleet.tuning.settings import PoolSettings
 
 SCOPE = 'specfleet_dev_pool!=""'
 WARM_UP_SCRAPES = 12
+DRAIN_SECONDS, DOWN_SECONDS = 60.0, 180.0  # of a pod that is restarted
 FENCE = 2
+LOADED, WITHOUT = "with-proposer", "without-proposer"  # fingerprints
 
 
 class SimulatedOperator:
@@ -92,7 +94,7 @@ class SimulatedOperator:
         young = at - WARM_UP_SCRAPES * self._scenario.telemetry.scrape_seconds
         return Evidence(
             document=self.document,
-            fingerprints=frozenset({"simulated"}),
+            fingerprints=frozenset(LOADED if pods[key].slice.loaded else WITHOUT for key in own),
             expected=own,
             reporting=readings.reporting & own,
             warming=frozenset(key for key in own if pods[key].started > max(0.0, young)),
@@ -112,6 +114,7 @@ def settings_of(scenario: Scenario) -> PoolSettings:
         initial_depth=scenario.initial_depth,
         max_depth=scenario.max_depth,
         max_requests=scenario.limits.max_requests,
+        restart_seconds=DRAIN_SECONDS + DOWN_SECONDS,
     )
 
 

@@ -15,7 +15,9 @@ SMOOTH_SECONDS = 60
 
 def draw_run(run: Run, path: Path) -> None:
     """Draw all pods together, a minute a point. The ending of ``path`` names the format."""
-    rows = np.nan_to_num(np.mean([trace.rows for trace in run.traces], axis=0, dtype=float))
+    traces = np.array([trace.rows for trace in run.traces], dtype=float)
+    up = np.maximum(1, (~np.isnan(traces)).sum(axis=0))
+    rows = np.nan_to_num(traces).sum(axis=0) / up
     minutes = max(1, len(rows) // SMOOTH_SECONDS)
     means = [part.mean(axis=0) for part in np.array_split(rows, minutes)]
     hours = np.arange(minutes) * SMOOTH_SECONDS / 3600

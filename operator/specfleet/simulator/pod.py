@@ -1,6 +1,7 @@
 """One pod: its engines (one per data-parallel rank), its schedule file, its page for Prometheus."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -39,6 +40,7 @@ class Pod:
     ) -> None:
         self.number = number
         self.slice = part
+        self._scenario, self._rule, self._rho = scenario, rule, rho
         self.name = f"{part.name}-{number}"
         self.ready = True
         self.started = 0.0
@@ -48,7 +50,17 @@ class Pod:
         self.follower = Follower(scenario.max_depth, document)
         self.engines: list[Engine] = []
         self.traces = [new_trace(scenario.seconds) for _ in range(scenario.limits.ranks)]
+        self.former: list[tuple[Slice, np.ndarray]] = []
         self._pages: list[Page] = []
+
+    def reload(self, loaded: bool) -> None:
+        """Take a proposer in or out, before the next start. What it did so far is kept in ``former``."""
+        if loaded == self.slice.loaded:
+            return
+        self.former.extend((self.slice, rows) for rows in self.traces)
+        self.traces = [new_trace(self._scenario.seconds) for _ in self.traces]
+        self.slice = replace(self.slice, loaded=loaded)
+        self.rules = _rules(self.slice, self._scenario, self._rule, self._rho)
 
     def start(self, requests: int, seeds: Sequence[int], at: float, asked: Callable[[str], bool]) -> None:
         """Begin with empty engines and counters at 0. ``asked``: names of metrics to show."""

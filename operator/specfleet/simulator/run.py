@@ -5,7 +5,7 @@ Events are scrapes, passes of the policy, files that reach pods, and faults, in 
 
 import heapq
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -13,7 +13,7 @@ import numpy as np
 from specfleet.api.schedule import Document
 from specfleet.simulator.acceptance import Text, draw_text
 from specfleet.simulator.capacity import hard_off_capacity
-from specfleet.simulator.operator import SimulatedOperator
+from specfleet.simulator.operator import DOWN_SECONDS, DRAIN_SECONDS, SimulatedOperator
 from specfleet.simulator.pod import Pod
 from specfleet.simulator.policy import Policy
 from specfleet.simulator.pool import Pool
@@ -23,10 +23,9 @@ from specfleet.simulator.state import Requests, World
 from specfleet.simulator.traffic import draw_requests
 from specfleet.telemetry.samples import Readings
 from specfleet.tuning.decide import Outcome
+from specfleet.tuning.decision import HardOff, LoadProposer
 
 APPLY_SECONDS = (1.0, 10.0)  # from a push to the engine's look at the file
-DRAIN_SECONDS = 60.0
-DOWN_SECONDS = 180.0
 LONGEST_TAIL = 2 * 3600.0  # after the last arrival, for requests that are still served
 TAIL_STEP = 60.0
 
@@ -42,7 +41,10 @@ class Pass:
 
 @dataclass(frozen=True, slots=True)
 class PodTrace:
-    """What one engine did, a row per second; NaN while it was down. Columns: `specfleet.simulator.state`."""
+    """What one engine did with or without a proposer, a row per second; NaN while it was down or otherwise.
+
+    Columns: `specfleet.simulator.state`.
+    """
 
     pod: str
     slice: str
@@ -120,9 +122,9 @@ class _Simulation:
                 self._pool.advance(pod, until)
             until += TAIL_STEP
         self._run.traces = tuple(
-            PodTrace(pod.name, pod.slice.name, pod.slice.loaded, rows)
+            PodTrace(pod.name, part.name, part.loaded, rows)
             for pod in self._pool.pods
-            for rows in pod.traces
+            for part, rows in (*pod.former, *((pod.slice, rows) for rows in pod.traces))
         )
         return self._run
 
@@ -154,7 +156,23 @@ class _Simulation:
         if document is not None:
             self._run.documents.append((at, document))
             self._write(document.to_json(), at)
+        if isinstance(outcome.decision, HardOff | LoadProposer):
+            own = [pod for pod in self._pool.pods if pod.slice.table is None]
+            self._roll(own, isinstance(outcome.decision, LoadProposer), at)
         self._at(at + self._scenario.telemetry.scrape_seconds, self._tick)
+
+    def _roll(self, pods: Sequence[Pod], loaded: bool, at: float) -> None:
+        """Restart pods one after another: drained, without capacity, then cold."""
+        if not pods:
+            return
+        pod, *others = pods
+        pod.ready = False
+
+        def stop(now: float) -> None:
+            self._restart(pod, now, now + DOWN_SECONDS, renamed=True, loaded=loaded)
+            self._at(now + DOWN_SECONDS, lambda then: self._roll(others, loaded, then))
+
+        self._at(at + DRAIN_SECONDS, stop)
 
     def _write(self, text: str, at: float, only: int | None = None) -> None:
         """Let a file reach the pods that follow the policy, each after a delay of its own."""
@@ -189,10 +207,11 @@ class _Simulation:
             case "stuck":
                 pod.hang(at + fault.seconds)
             case "crash" | "replaced":
-                self._restart(pod, at, at + (fault.seconds or DRAIN_SECONDS), fault.kind == "replaced")
+                self._restart(
+                    pod, at, at + (fault.seconds or DRAIN_SECONDS), renamed=fault.kind == "replaced"
+                )
             case "rolled":
-                pod.ready = False
-                self._at(at + DRAIN_SECONDS, lambda now: self._restart(pod, now, now + DOWN_SECONDS, True))
+                self._roll([pod], pod.slice.loaded, at)
             case "deaf":
                 pod.deaf = True
             case "lying":
@@ -207,11 +226,16 @@ class _Simulation:
             case "foreign-file":
                 self._pool.reach(pod, replace(current, fence=current.fence - 1, version=10_000).to_json())
 
-    def _restart(self, pod: Pod, at: float, back: float, renamed: bool) -> None:
+    def _restart(
+        self, pod: Pod, at: float, back: float, *, renamed: bool, loaded: bool | None = None
+    ) -> None:
+        """Take a pod down until ``back``. ``loaded`` None: as it was."""
         self._pool.advance(pod, at)
         self._pool.stop(pod)
 
         def come_back(now: float) -> None:
+            if loaded is not None:
+                pod.reload(loaded)
             if renamed:
                 pod.name = f"{pod.slice.name}-{next(self._names)}"
             if pod.slice.table is None:

@@ -2,17 +2,25 @@
 
 from collections.abc import Collection, Iterable, Sequence
 from functools import lru_cache
+from typing import NamedTuple
 
 from specfleet.tuning.drift import Prediction, Regression
 from specfleet.tuning.model import Place, prior_from
-from specfleet.tuning.windows import MOST_CHUNK, Window, Windows
+from specfleet.tuning.windows import MOST_CHUNK, WITHOUT, Window, Windows
 
 ENOUGH_STEPS = 60.0  # per depth and neighbourhood
 FULL_STEPS = 200.0
 NEAR = 1.47  # batches within that factor speak for each other
 
 
-Point = tuple[float, float, int, float]  # batch, tokens, depth, prompt tokens of a step
+class Point(NamedTuple):
+    """``prompts`` tokens are read beside the ``tokens`` of ``batch`` requests; ``loaded`` as in `Place`."""
+
+    batch: float
+    tokens: float
+    depth: int
+    prompts: float = 0.0
+    loaded: bool = True
 
 
 class StepCost:
@@ -40,37 +48,40 @@ class StepCost:
         self._predictions: dict[Place, Prediction] = {}
         self._by_depth: dict[int, list[Window]] = {}
         for window in windows:
-            self._by_depth.setdefault(window.depth, []).append(window)
+            self._by_depth.setdefault(window.arm, []).append(window)
         self._regression = _regression(windows, knee_tokens, taxed) if windows else None
 
-    def seconds(self, batch: float, tokens: float, depth: int, prompts: float = 0.0) -> float:
-        """Seconds of a step that reads ``prompts`` tokens as well. Raises ValueError without any window."""
-        return self._at(batch, tokens, depth, prompts).seconds
+    def seconds(
+        self, batch: float, tokens: float, depth: int, prompts: float = 0.0, loaded: bool = True
+    ) -> float:
+        """Seconds of a step at a `Point`. Raises ValueError without any window."""
+        return self._at(Point(batch, tokens, depth, prompts, loaded)).seconds
 
     def uncertainty(self, one: Point, other: Point) -> float:
         """Standard deviation of ln(T_one / T_other), at one batch."""
-        return self._fitted().difference_sd(self._at(*one), self._at(*other))
+        return self._fitted().difference_sd(self._at(one), self._at(other))
 
     def prepare(self, points: Iterable[Point]) -> None:
         """Predict many points at once, since each alone takes as long as all of them."""
-        places = [place for point in points if (place := self._place(*point)) not in self._predictions]
+        places = [place for point in points if (place := self._place(point)) not in self._predictions]
         if places:
             found = self._fitted().predict(places, self._now)
             self._predictions.update(zip(places, found, strict=True))
 
-    def _at(self, batch: float, tokens: float, depth: int, prompts: float) -> Prediction:
-        place = self._place(batch, tokens, depth, prompts)
+    def _at(self, point: Point) -> Prediction:
+        place = self._place(point)
         if place not in self._predictions:
-            self.prepare([(batch, tokens, depth, prompts)])
+            self.prepare([point])
         return self._predictions[place]
 
-    def _place(self, batch: float, tokens: float, depth: int, prompts: float) -> Place:
-        return Place(batch, tokens, depth, batch * self._context, prompts, self._chunk)
+    def _place(self, point: Point) -> Place:
+        batch, tokens, depth, prompts, loaded = point
+        return Place(batch, tokens, depth, batch * self._context, prompts, self._chunk, loaded)
 
     @property
     def depths(self) -> Collection[int]:
         """Every depth that was measured, at whatever batch."""
-        return self._by_depth.keys()
+        return [arm for arm in self._by_depth if arm != WITHOUT]
 
     def steps_near(self, batch: float, depth: int) -> float:
         """Measured steps at a depth near a batch, whatever their age."""

@@ -10,11 +10,13 @@ from specfleet.api.schedule import Document, Table, depth_for
 from specfleet.tuning.aftermath import remembered
 from specfleet.tuning.bins import bins
 from specfleet.tuning.cost import StepCost
-from specfleet.tuning.decision import Decision, EndProbe, Hold, HoldKind, Probe, Push
+from specfleet.tuning.decision import Decision, EndProbe, Hold, Probe, Push
+from specfleet.tuning.doubt import FULL_WINDOW_PASSES, doubts
 from specfleet.tuning.estimates import Estimates
 from specfleet.tuning.evidence import Evidence, Usable, data_fault, usable
 from specfleet.tuning.floors import WORST_OF_SECONDS
-from specfleet.tuning.learn import forget, learn
+from specfleet.tuning.hard_off import advised, allowed, considered, due, judged, reload, settled
+from specfleet.tuning.learn import learn
 from specfleet.tuning.measure import Figures, figures
 from specfleet.tuning.memory import Memory, ProbeRun
 from specfleet.tuning.move import choose, gain_over_depth_zero, recommended
@@ -23,10 +25,9 @@ from specfleet.tuning.probes import Target, after_jump, further, over, refusal, 
 from specfleet.tuning.rows import changed, written
 from specfleet.tuning.settings import PoolSettings
 from specfleet.tuning.state import State, state_of
-from specfleet.tuning.verify import applied, verified
+from specfleet.tuning.verify import verified
 from specfleet.tuning.windows import MOST_CHUNK
 
-FULL_WINDOW_PASSES = 3  # also what it takes to come back from a data fault
 PROBE_WIDTH = 1.4  # a probe covers that range around the batch in use
 SLOW_PASSES = 2
 
@@ -41,7 +42,10 @@ class Advice:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """``gain``: J of the table in force over J of depth 0, less 1, at the load in use."""
+    """``gain``: J of the table in force over J of depth 0, less 1, at the load in use.
+
+    ``hard_off``: why the pool is better off without its proposer; None: it is not, or that is in force.
+    """
 
     decision: Decision
     memory: Memory
@@ -50,6 +54,7 @@ class Outcome:
     data_fault: Hold | None = None
     advice: Advice | None = None
     gain: float | None = None
+    hard_off: str | None = None
 
 
 def decide(settings: PoolSettings, evidence: Evidence, memory: Memory, now: float) -> Outcome:
@@ -57,12 +62,16 @@ def decide(settings: PoolSettings, evidence: Evidence, memory: Memory, now: floa
     document = evidence.document
     if document is None:
         return Outcome(Hold("NoSchedule", "there is no schedule yet"), memory, "Pending")
-    if len(evidence.fingerprints) == 1 and memory.fingerprint not in evidence.fingerprints:
-        memory = forget(memory, next(iter(evidence.fingerprints)))
+    memory = considered(settings, evidence, memory)
+    if memory.without and memory.without in evidence.fingerprints:
+        evidence = replace(evidence, missing={})  # of drafts, in pods that make none
+    asked, settings = settings, allowed(settings, memory)
     used = usable(evidence)
     memory, fault = _take_in(settings, evidence, memory, used, document, now)
     situation = _situation(settings, memory, document, now)
-    estimates = _estimates(settings, memory, now)
+    estimates = _estimates(asked, memory, now)
+    if estimates is not None and fault is None and asked.max_depth > 0:
+        memory = settled(asked, judged(asked, memory, estimates, now), now)
     known = _Known(document, situation, estimates)
     decision = _decide(settings, evidence, memory, fault, known, now)
     memory = remembered(memory, decision, known, settings, now)
@@ -77,6 +86,7 @@ def decide(settings: PoolSettings, evidence: Evidence, memory: Memory, now: floa
         data_fault=fault,
         advice=advice,
         gain=gain_over_depth_zero(estimates, situation) if estimates is not None else None,
+        hard_off=advised(settings, memory, now),
     )
 
 
@@ -119,7 +129,14 @@ def _estimates(settings: PoolSettings, memory: Memory, now: float) -> Estimates 
         return None
     throughput = memory.slow_passes >= SLOW_PASSES
     context, chunk = memory.context or 0.0, memory.chunk or MOST_CHUNK
-    cost = StepCost(memory.windows, now, context=context, chunk=chunk, knee_tokens=settings.knee_tokens)
+    cost = StepCost(
+        memory.windows,
+        now,
+        context=context,
+        chunk=chunk,
+        knee_tokens=settings.knee_tokens,
+        taxed=settings.max_depth > 0,
+    )
     estimates = Estimates(memory.survival, cost, memory.rho or 0.0, throughput)
     estimates.prepare([one.middle for one in bins(settings.max_requests)], settings.candidates)
     return estimates
@@ -128,14 +145,18 @@ def _estimates(settings: PoolSettings, memory: Memory, now: float) -> Estimates 
 def _decide(
     settings: PoolSettings, evidence: Evidence, memory: Memory, fault: Hold | None, known: _Known, now: float
 ) -> Decision:
-    ordered = _ordered(settings, memory, known.document)
+    ordered = _ordered(settings, memory, known, now)
     if ordered is not None:
         return ordered
-    doubt = fault or _doubt(settings, evidence, memory)
+    if memory.restore is not None and evidence.fingerprints == {memory.fingerprint}:
+        return Push(memory.restore, "the proposer is loaded again: the table from before")
+    doubt = fault or doubts(settings, evidence, memory)
     if memory.probe is not None:
         return _while_probing(memory.probe, doubt, settings, memory, known, now)
     if doubt is not None:
         return doubt
+    if known.estimates is not None and (off := due(settings, memory, known.estimates, now)) is not None:
+        return off
     move = _move(settings, memory, known, now)
     return (_probe(settings, memory, known, now) or move) if isinstance(move, Hold) else move
 
@@ -173,53 +194,24 @@ def _running(memory: Memory) -> int:
     return max(1, round(memory.batch or 1.0))
 
 
-def _ordered(settings: PoolSettings, memory: Memory, document: Document) -> Decision | None:
+def _ordered(settings: PoolSettings, memory: Memory, known: _Known, now: float) -> Decision | None:
     """What the user orders comes first and needs no data."""
-    back = memory.probe.back_to if memory.probe else document.table
+    document, back = known.document, known.situation.table
     if settings.tuning.paused:
         hold = Hold("Paused", "tuning is paused: the schedule stays as it is")
         return EndProbe(back, "tuning is paused") if memory.probe else hold
+    if (loads := reload(settings, memory, known.estimates, now)) is not None:
+        return loads
     if settings.pin is not None:
         reason = f"tuning.schedule pins {written(settings.pin)}"
         return Hold("Pinned", reason) if settings.pin == document.table else Push(settings.pin, reason)
     if any(row.depth > settings.max_depth for row in document.table):
         clipped = changed(back, settings.max_requests, lambda _, depth: min(depth, settings.max_depth))
-        return Push(clipped, f"depth.max is {settings.max_depth}: engines would refuse a deeper table")
+        why = "there is no proposer" if memory.unloaded else f"depth.max is {settings.max_depth}"
+        return Push(clipped, f"{why}: engines would refuse a deeper table")
     if memory.probe is not None and settings.tuning.mode != "Enforce":
         return EndProbe(back, f"mode {settings.tuning.mode} does not try depths")
     return None
-
-
-def _doubt(settings: PoolSettings, evidence: Evidence, memory: Memory) -> Hold | None:
-    """Give the first reason to change nothing."""
-    fault = memory.fault
-    reasons: tuple[tuple[bool, HoldKind, str], ...] = (
-        (settings.max_depth == 0, "NoProposer", "method none: there is no depth to tune"),
-        (not evidence.expected, "NoPods", "no pod is ready"),
-        (
-            len(evidence.fingerprints) > 1,
-            "Rollout",
-            "a rollout is running: pods of two configurations are not compared",
-        ),
-        (
-            settings.actuator == "rollout" and applied(evidence) < len(evidence.expected),
-            "Rollout",
-            f"a rollout is running: {applied(evidence)} of {len(evidence.expected)} pods have the last table",
-        ),
-        (
-            memory.good_passes < FULL_WINDOW_PASSES,
-            "FirstWindow",
-            f"waits for {FULL_WINDOW_PASSES} intervals of whole data",
-        ),
-        (fault is not None, "PushFault", f"{fault.reason}: {fault.message}" if fault else ""),
-        (settings.tuning.mode == "Observe", "ModeObserve", "mode Observe measures and changes nothing"),
-        (
-            settings.tuning.mode == "Recommend",
-            "ModeRecommend",
-            "mode Recommend shows what it would push and changes nothing",
-        ),
-    )
-    return next((Hold(kind, reason) for holds, kind, reason in reasons if holds), None)
 
 
 def _probe(settings: PoolSettings, memory: Memory, known: _Known, now: float) -> Decision | None:

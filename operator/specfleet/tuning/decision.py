@@ -19,6 +19,7 @@ HoldKind = Literal[
     "PushFault",
     "Verifying",
     "NoProposer",
+    "HardOff",
     "NoTraffic",
     "NewLoad",
     "ModeObserve",
@@ -80,4 +81,23 @@ class EndProbe:
     reason: str
 
 
-Decision: TypeAlias = Hold | Push | Probe | EndProbe
+@dataclass(frozen=True, slots=True)
+class HardOff:
+    """Restart the pods without their proposer, for ``pause`` seconds at least.
+
+    ``trial``: what a step takes then is not known yet, and decides what comes after.
+    """
+
+    reason: str
+    pause: float
+    trial: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class LoadProposer:
+    """Restart the pods with their proposer again."""
+
+    reason: str
+
+
+Decision: TypeAlias = Hold | Push | Probe | EndProbe | HardOff | LoadProposer

@@ -180,8 +180,8 @@ def _pairs(windows: Windows, left: Vector) -> list[_Pair]:
     last: dict[int, tuple[Window, float]] = {}
     pairs = []
     for w, rest in sorted(zip(windows, left.tolist(), strict=True), key=lambda one: one[0].at):
-        before, its_rest = last.get(w.depth, (None, 0.0))
-        last[w.depth] = w, rest
+        before, its_rest = last.get(w.arm, (None, 0.0))
+        last[w.arm] = w, rest
         if before is None or w.at - before.at > _PAIR_SECONDS or not _same_load(w.batch, before.batch):
             continue
         noise = 2.0 * WINDOW_SD**2 + STEP_SD**2 * (1.0 / w.steps + 1.0 / before.steps)

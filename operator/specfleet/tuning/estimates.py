@@ -4,7 +4,7 @@ Source: design/tuning.md, section 6. The baseline of this release is depth 0, me
 """
 
 import math
-from collections.abc import Collection, Iterable
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from specfleet.tuning.cost import ENOUGH_STEPS, Point, StepCost
@@ -62,13 +62,31 @@ class Estimates:
         """T(B, k) with the drafts that such a depth brings, and the prompts that its tokens ask for."""
         return self.cost.seconds(*self._point(batch, depth))
 
-    def prepare(self, batches: Iterable[float], depths: Collection[int]) -> None:
-        """Predict step times of many cells at once: faster than one by one."""
-        self.cost.prepare(self._point(batch, depth) for batch in batches for depth in depths)
+    def prepare(self, batches: Collection[float], depths: Collection[int], *, without: bool = False) -> None:
+        """Predict step times of many cells at once: faster than one by one.
+
+        ``without``: also of an engine that was started without a proposer.
+        """
+        points = [self._point(batch, depth) for batch in batches for depth in depths]
+        self.cost.prepare([*points, *(self._point_without(batch) for batch in batches if without)])
 
     def _point(self, batch: float, depth: int) -> Point:
         prompts = beside(batch) * batch * self.survival.tokens_per_step(depth) * self.rho
-        return batch, batch * (1.0 + self.survival.drafts_per_step(depth)), depth, prompts
+        return Point(batch, batch * (1.0 + self.survival.drafts_per_step(depth)), depth, prompts)
+
+    def seconds_without(self, batch: float) -> float:
+        """T(B, 0) of an engine that was started without a proposer."""
+        return self.cost.seconds(*self._point_without(batch))
+
+    def without(self, batch: float, depths: Collection[int]) -> Gain:
+        """Compare an engine that was started without a proposer with the best of ``depths`` of this one."""
+        best = max(depths, key=lambda depth: self.rate(batch, depth))
+        expected = -math.log(self.seconds_without(batch) * self.rate(batch, best))
+        time = self.cost.uncertainty(self._point_without(batch), self._point(batch, best))
+        return Gain(expected, math.hypot(time, self.survival.uncertainty(0, best)))
+
+    def _point_without(self, batch: float) -> Point:
+        return self._point(batch, 0)._replace(loaded=False)
 
     def least_depth(self, batch: float) -> int:
         """Give the depth to go down to under pressure: 1, unless depth 0 surely ends requests sooner.

@@ -8,6 +8,7 @@ from specfleet.tuning.floors import WORST_OF_SECONDS, Pressure, late_first_token
 from specfleet.tuning.interval import Counts, pooled
 from specfleet.tuning.jump import MOST_AFTER_JUMP, JumpWatch
 from specfleet.tuning.memory import Memory
+from specfleet.tuning.profile import noted
 from specfleet.tuning.settings import PoolSettings
 from specfleet.tuning.steadiness import HOUR
 from specfleet.tuning.survival import Survival
@@ -17,6 +18,7 @@ from specfleet.tuning.windows import MIN_STEPS, MOST_CHUNK, Window, beside, reme
 # the load, starts anew.
 LOAD_HALF_LIFE_SECONDS = 300.0
 LOAD_CHANGE_SECONDS = 60.0
+USUAL_HALF_LIFE_SECONDS = 12 * 3600.0  # hard-off must not forget what another time of the day accepts
 PROMPTS_SHARE = 0.1  # of one scrape: prompts differ by a factor of ten
 CONTEXT_SHARE = 0.2  # of one scrape, which sees a handful of requests at some point of their life
 QUEUE_GONE_SCRAPES = 4
@@ -36,7 +38,6 @@ def learn(
     memory = replace(
         memory,
         seen_at=now,
-        survival=memory.survival.forgotten(elapsed, traffic),
         load={i: s * 0.5 ** (elapsed / LOAD_HALF_LIFE_SECONDS) for i, s in memory.load.items()},
         pushes=tuple(at for at in memory.pushes if now - at < HOUR),
         spent=tuple(one for one in memory.spent if now - one.at < HOUR),
@@ -44,11 +45,18 @@ def learn(
     memory = _scaled(memory, evidence.replicas, now)
     memory = _pressures(memory, used, settings, now)
     memory = _prompts(_context(memory, used), used.counts)
-    if traffic:
+    loaded = not memory.without or evidence.fingerprints != {memory.without}
+    if loaded:
+        memory = replace(memory, survival=memory.survival.forgotten(elapsed, traffic))
+    if not traffic:
+        return memory
+    if loaded:
         memory = _load_change(memory, used.counts, now)
         memory = _acceptance(memory, used.counts, now)
-        memory = _windows(memory, used, bins, now)
-    return memory
+        usual = memory.usual.faded(elapsed, USUAL_HALF_LIFE_SECONDS).plus(used.counts)
+        memory = replace(memory, usual=usual)
+    memory = _windows(memory, used, bins, loaded, now)
+    return replace(memory, profile=noted(memory.profile, used, loaded, now))
 
 
 def _scaled(memory: Memory, replicas: int | None, now: float) -> Memory:
@@ -117,7 +125,7 @@ def _acceptance(memory: Memory, counts: Counts, now: float) -> Memory:
     return replace(memory, survival=memory.survival.plus(counts), jump=watch)
 
 
-def _windows(memory: Memory, used: Usable, bins: tuple[Bin, ...], now: float) -> Memory:
+def _windows(memory: Memory, used: Usable, bins: tuple[Bin, ...], loaded: bool, now: float) -> Memory:
     counts = used.timed
     windows, load, probe = memory.windows, dict(memory.load), memory.probe
     for depth, steps in counts.steps.items():
@@ -135,6 +143,7 @@ def _windows(memory: Memory, used: Usable, bins: tuple[Bin, ...], now: float) ->
             cached=batch * (memory.context or 0.0),
             prompts=counts.read_prompt_tokens / counts.all_steps * beside(batch),
             chunk=_chunk(counts) or memory.chunk or MOST_CHUNK,
+            loaded=loaded,
         )
         windows = remember(windows, window)
         index = bin_of(batch, bins)
@@ -199,4 +208,6 @@ def forget(memory: Memory, fingerprint: str) -> Memory:
         probe=memory.probe,
         written_at=memory.written_at,
         jump=JumpWatch(),
+        unloaded=memory.unloaded,
+        last_pause=memory.last_pause,
     )

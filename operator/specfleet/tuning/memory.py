@@ -9,8 +9,10 @@ from pydantic import TypeAdapter, ValidationError
 from specfleet.api.schedule import Table
 from specfleet.tuning.floors import Pressure
 from specfleet.tuning.jump import JumpWatch
+from specfleet.tuning.profile import Profile
 from specfleet.tuning.steadiness import HOUR, Steadiness
 from specfleet.tuning.survival import Survival
+from specfleet.tuning.unloaded import Judged, LastPause, Unloaded
 from specfleet.tuning.windows import Windows
 
 NEW_LOAD = 3.0
@@ -58,7 +60,11 @@ class Memory:
     ``usual_batch`` is the load that acceptance was learnt at, ``scaled_at`` when ``replicas`` last changed,
     ``spent`` what probes of the last hour have cost. ``good_passes`` counts passes with whole data
     since the start or the last fault. ``written_at`` is when the last table was written,
-    ``ineffective_passes`` how often the engines' depths did not fit it.
+    ``ineffective_passes`` how often the engines' depths did not fit it. ``usual`` is the survival of the last
+    day whatever the traffic was, ``profile`` the load of the last day, ``judged`` what both say of the
+    proposer. ``unloaded``: the pods are to serve without it; ``without`` is the fingerprint that they have
+    then, empty: not known. ``tried_at`` is when they were last told to, ``restore`` the table that they get
+    back with the proposer.
     """
 
     fingerprint: str = ""
@@ -90,6 +96,14 @@ class Memory:
     written_at: float | None = None
     ineffective_passes: int = 0
     fault: PushFault | None = None
+    usual: Survival = field(default_factory=Survival)
+    profile: Profile = ()
+    judged: Judged | None = None
+    unloaded: Unloaded | None = None
+    last_pause: LastPause | None = None
+    without: str = ""
+    tried_at: float | None = None
+    restore: Table | None = None
 
     @property
     def load_is_new(self) -> bool:

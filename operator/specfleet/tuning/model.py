@@ -27,7 +27,10 @@ Vector = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A depth at a batch, with what the model needs to evaluate it there: see `windows.Window`."""
+    """A depth at a batch, with what the model needs to evaluate it there: see `windows.Window`.
+
+    ``loaded`` False: in an engine that was started without a proposer, which pays no tax at depth 0.
+    """
 
     batch: float
     tokens: float
@@ -35,6 +38,7 @@ class Place:
     cached: float
     prompts: float = 0.0
     chunk: float = MOST_CHUNK
+    loaded: bool = True
 
     @property
     def log_width(self) -> float:
@@ -101,15 +105,20 @@ def _parts(
 
 
 def rows_of(places: Sequence[Window | Place]) -> Vector:
-    """Give what the formula needs: a row of batch, tokens, depth, cached, prompts and chunk for each."""
+    """Give what the formula needs: a row of batch, tokens, depth, cached, prompts, chunk and taxed for each.
+
+    taxed: 1 at depth 0 with a proposer loaded.
+    """
     rows = [(one.batch, one.tokens, one.depth, one.cached, one.prompts, one.chunk) for one in places]
-    return np.array(rows, dtype=float)
+    taxed = [float(one.depth == 0 and one.loaded) for one in places]
+    return np.column_stack((np.array(rows, dtype=float), taxed))
 
 
 def log_seconds(rows: Vector, numbers: Numbers) -> tuple[Vector, Vector]:
     """Give ln T of each of `rows_of`, and its slopes by the logarithms of the eight numbers."""
-    parts = np.column_stack(np.broadcast_arrays(*_parts(numbers, *rows.T)))
+    *known, taxed = rows.T
+    parts = np.column_stack(np.broadcast_arrays(*_parts(numbers, *known)))
     seconds = parts.sum(1)
-    tax = np.where(rows[:, 2] > 0, 0.0, numbers[-1])
+    tax = taxed * numbers[-1]
     slopes = np.column_stack((parts / seconds[:, None], tax / (1.0 + tax)))
     return np.log(seconds) + np.log1p(tax), slopes

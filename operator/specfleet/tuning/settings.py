@@ -20,6 +20,8 @@ class PoolSettings:
 
     ``gpu_product``: value of the node label nvidia.com/gpu.product that its pods ask for; empty: not known.
     ``actuator``: what a push does to the pods. ``rollout_seconds``: how long it may take to roll all of them.
+    ``proposer`` names proposer and target: what is known of one pair says nothing about another.
+    ``restart_seconds``: how long a pod is missing while it is restarted; 0: a new one comes first.
     """
 
     objectives: EffectiveObjectives
@@ -31,6 +33,8 @@ class PoolSettings:
     gpu_product: str = ""
     actuator: Actuator = "live"
     rollout_seconds: float = 0.0
+    proposer: str = ""
+    restart_seconds: float = 0.0
 
     @property
     def candidates(self) -> tuple[int, ...]:

@@ -9,7 +9,7 @@ from specfleet.tuning.evidence import Evidence
 from specfleet.tuning.memory import Memory
 from specfleet.tuning.move import Known
 
-State = Literal["Pending", "Learning", "Active", "SafeHold", "SoftOff"]
+State = Literal["Pending", "Learning", "Active", "SafeHold", "SoftOff", "HardOff"]
 
 
 def state_of(evidence: Evidence, memory: Memory, fault: Hold | None, known: Known) -> State:
@@ -18,6 +18,8 @@ def state_of(evidence: Evidence, memory: Memory, fault: Hold | None, known: Know
         return "Pending"
     if fault is not None or memory.faulty:
         return "SafeHold"
+    if memory.unloaded is not None:
+        return "HardOff"
     if memory.good_passes == 0 and not memory.windows:
         return "Pending"
     if all(row.depth == 0 for row in known.situation.table):

@@ -32,7 +32,10 @@ class Survival:
 
     def forgotten(self, seconds: float, traffic: bool) -> "Survival":
         """Let everything fade by the time that has passed."""
-        return self._scaled(0.5 ** (seconds / (HALF_LIFE_SECONDS if traffic else IDLE_HALF_LIFE_SECONDS)))
+        return self.faded(seconds, HALF_LIFE_SECONDS if traffic else IDLE_HALF_LIFE_SECONDS)
+
+    def faded(self, seconds: float, half_life: float) -> "Survival":
+        return self._scaled(0.5 ** (seconds / half_life))
 
     def _scaled(self, factor: float) -> "Survival":
         return Survival(

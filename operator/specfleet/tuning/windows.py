@@ -10,6 +10,8 @@ from collections import Counter
 from dataclasses import dataclass
 
 MAX_AGE_SECONDS = 4 * 3600.0
+MAX_AGE_WITHOUT_SECONDS = 24 * 3600.0  # such windows cost a restart
+WITHOUT = -1
 PER_CELL = 8
 BESIDE_PER_CELL = 24  # spans beside a change of depth: two on each side of six probes
 BESIDE = 2
@@ -26,6 +28,7 @@ class Window:
 
     ``tokens`` is N, batch and drafts together; ``cached`` is KV, the tokens that attention read;
     ``prompts`` are the prompt tokens that a mean step read beside them, in chunks of ``chunk``.
+    ``loaded`` False: the engine was started without the proposer that this pool has at other times.
     """
 
     at: float
@@ -37,10 +40,16 @@ class Window:
     cached: float = 0.0
     prompts: float = 0.0
     chunk: float = MOST_CHUNK
+    loaded: bool = True
+
+    @property
+    def arm(self) -> int:
+        """What was measured: a depth, or the engine without its proposer."""
+        return self.depth if self.loaded else WITHOUT
 
     @property
     def cell(self) -> tuple[int, int]:
-        return self.depth, self.batch_cell
+        return self.arm, self.batch_cell
 
     @property
     def batch_cell(self) -> int:
@@ -61,7 +70,9 @@ def beside(batch: float) -> float:
 
 def remember(windows: Windows, new: Window) -> Windows:
     """Add a window, join it with the one before if that is short, and make room in its cell."""
-    kept = tuple(w for w in windows if new.at - w.at <= MAX_AGE_SECONDS)
+    kept = tuple(
+        w for w in windows if new.at - w.at <= (MAX_AGE_SECONDS if w.loaded else MAX_AGE_WITHOUT_SECONDS)
+    )
     last = max((w for w in kept if w.cell == new.cell), key=lambda w: w.at, default=None)
     if last is not None and _unfinished(last, new, kept):
         kept = tuple(w for w in kept if w is not last)
@@ -70,7 +81,7 @@ def remember(windows: Windows, new: Window) -> Windows:
 
 
 def _unfinished(last: Window, new: Window, windows: Windows) -> bool:
-    other_since = any(w.depth != new.depth and w.at > last.at for w in windows)
+    other_since = any(w.arm != new.arm and w.at > last.at for w in windows)
     return last.steps < LEAST_WINDOW_STEPS and new.at - last.at <= JOINED_SECONDS and not other_since
 
 
@@ -90,12 +101,13 @@ def _joined(one: Window, other: Window) -> Window:
         cached=mean(one.cached, other.cached),
         prompts=mean(one.prompts, other.prompts),
         chunk=mean(one.chunk, other.chunk),
+        loaded=one.loaded,
     )
 
 
 def _trimmed(windows: Windows, new: Window) -> Windows:
     cell = sorted((w for w in windows if w.cell == new.cell), key=lambda w: w.at)
-    others = [w.at for w in windows if w.depth != new.depth and abs(w.batch_cell - new.batch_cell) <= 1]
+    others = [w.at for w in windows if w.arm != new.arm and abs(w.batch_cell - new.batch_cell) <= 1]
     beside = _beside(cell, others)
     plain = [w for w in cell if w not in beside]
     gone = {*plain[: max(0, len(plain) - PER_CELL)], *beside[: max(0, len(beside) - BESIDE_PER_CELL)]}

@@ -8,7 +8,7 @@ from tests.integration.controller.played_prometheus import SCRAPE, PlayedPrometh
 from tests.integration.fake_api import DirectClient, Faults, Store
 from tests.unit.tuning.bench import REPETITIVE
 
-from specfleet.api.kinds import CONFIG_MAP, POD, POD_MONITOR, SPECULATIVE_DEPLOYMENT, Object
+from specfleet.api.kinds import CONFIG_MAP, DEPLOYMENT, POD, POD_MONITOR, SPECULATIVE_DEPLOYMENT, Object
 from specfleet.api.schedule import Document
 from specfleet.cluster.events import EVENT, EventRecorder
 from specfleet.controller.figures import Figures
@@ -50,6 +50,16 @@ class Fleet:
             self.store.create(POD, a_pod(pod))
             self.store.set_status(POD, "llm", pod, READY)
         return self
+
+    async def reconcile(self) -> Object:
+        """Let the other loop look; gives the Deployment's container."""
+        events = EventRecorder(self.client, instance="test")
+        await Reconciler(self.client, a_configuration(), events, Figures(), fence=3).reconcile(
+            Key("llm", "chat")
+        )
+        live = self.store.get(DEPLOYMENT, "llm", "chat-main-active")
+        container: Object = live["spec"]["template"]["spec"]["containers"][0]
+        return container
 
     async def passes(self, count: int) -> "Fleet":
         for _ in range(count):

@@ -5,14 +5,16 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
-from tests.unit.planning.builders import a_configuration, a_resource
+from tests.unit.planning.builders import a_configuration, a_pool, a_resource
 from tests.unit.telemetry.pages import POD, names
 
+from specfleet.api.resource import Status
 from specfleet.api.schedule import Document, Row, Table, flat
 from specfleet.controller.fleet import PoolView
 from specfleet.controller.pool_inputs import evidence_of, metrics_of, settings_of
 from specfleet.engines.metrics_sglang import SGLANG
 from specfleet.engines.metrics_vllm import BUILTIN, VLLM
+from specfleet.planning.served import proposer_key
 from specfleet.planning.start_table import table_annotation
 from specfleet.telemetry.samples import Readings
 from specfleet.tuning.decide import decide
@@ -161,3 +163,33 @@ def test_a_rollout_has_time_for_every_pod_to_stop_and_start() -> None:
     assert rolled.actuator == "rollout"
     # One pod: 15 minutes and 80 GiB at 100 MiB/s to start, 15 s to leave, 120 s to drain, 25 s to end.
     assert rolled.rollout_seconds == 1740 + 15 + 120 + 25
+
+
+def without_proposer(view: PoolView) -> PoolView:
+    """The same once the tuner has said in status that the pool serves without its proposer."""
+    said = {"phase": "InForce", "since": "2026-01-01T09:00:00Z", "reason": "slower"}
+    status = {
+        "pools": [{"name": view.pool.name, "hardOff": {**said, "proposer": proposer_key(view.resource)}}]
+    }
+    resource = view.resource.model_copy(update={"status": Status.model_validate(status)})
+    return replace(view, resource=resource)
+
+
+def test_under_hard_off_pods_are_read_as_without_a_proposer_and_judged_by_what_the_user_wrote() -> None:
+    loaded = a_view({"type": "vllm"}, LIVE)
+    view = without_proposer(loaded)
+
+    evidence = told(view, names("vllm-0.32.0-draft-idle") - {"vllm:spec_decode_num_drafts_total"})
+    assert not evidence.missing[POD]
+    settings, before = settings_of(view, a_configuration()), settings_of(loaded, a_configuration())
+    assert (settings.max_depth, settings.proposer) == (5, before.proposer)
+
+
+@pytest.mark.parametrize(("limits", "seconds"), [({"nvidia.com/gpu": 1}, 300.0), ({}, 0.0)])
+def test_a_restart_costs_capacity_where_the_old_pod_goes_first(
+    limits: dict[str, Any], seconds: float
+) -> None:
+    view = a_view({"type": "builtin"}, LIVE)
+    pool = a_resource(a_pool(template={"resources": {"limits": limits}})).spec.pools[0]
+
+    assert settings_of(replace(view, pool=pool), a_configuration()).restart_seconds == seconds

@@ -14,7 +14,7 @@ from specfleet.api.configuration import TuningPace
 from specfleet.api.objectives import EffectiveObjectives, EffectiveTuning
 from specfleet.api.schedule import Document, Table, depth_for, flat
 from specfleet.tuning.decide import Outcome, decide
-from specfleet.tuning.decision import EndProbe, Probe, Push
+from specfleet.tuning.decision import EndProbe, HardOff, LoadProposer, Probe, Push
 from specfleet.tuning.evidence import Evidence
 from specfleet.tuning.interval import Counts, PodInterval
 from specfleet.tuning.memory import Memory
@@ -42,7 +42,7 @@ CROWD = Traffic(users=24, chance=0.5, draft_share=0.6)
 
 @dataclass(frozen=True)
 class Cost:
-    """Seconds; ``knee`` in tokens of a step."""
+    """Seconds; ``knee`` in tokens of a step. ``tax``: share that a loaded proposer adds at depth 0."""
 
     base: float = 0.03
     knee: float = 14.0
@@ -50,11 +50,13 @@ class Cost:
     per_request: float = 0.0008
     draft: float = 0.0015
     per_depth: float = 0.0005
+    tax: float = 0.0
 
-    def seconds(self, batch: float, tokens: float, depth: int) -> float:
+    def seconds(self, batch: float, tokens: float, depth: int, *, loaded: bool = True) -> float:
         blend = (self.base**6 + (self.base / self.knee * tokens) ** 6) ** (1 / 6)
         draft = self.draft + self.per_depth * depth if depth else 0.0
-        return self.overhead + blend + self.per_request * batch + draft
+        tax = self.tax if loaded and not depth else 0.0
+        return (self.overhead + blend + self.per_request * batch + draft) * (1 + tax)
 
 
 def some_settings(
@@ -105,6 +107,7 @@ class Bench:
         self.level = 1.0
         self.wave = 0.0
         self.machine = 0.0
+        self.loaded = True
 
     def run(self, seconds: float) -> "Bench":
         end = self.now + seconds
@@ -135,7 +138,7 @@ class Bench:
         evidence = self.broken(
             Evidence(
                 self.document,
-                frozenset({"f"}),
+                frozenset({"f" if self.loaded else "f-without"}),
                 pods,
                 pods,
                 frozenset(),
@@ -149,6 +152,8 @@ class Bench:
         if isinstance(outcome.decision, Push | Probe | EndProbe):
             table = outcome.decision.table
             self.document = Document(self.document.version + 1, 1, 5, table, EPOCH)
+        if isinstance(outcome.decision, HardOff | LoadProposer):
+            self.loaded = isinstance(outcome.decision, LoadProposer)
         self.outcomes.append((self.now, outcome))
         return outcome
 
@@ -168,9 +173,10 @@ class Bench:
             if users == 0:
                 break
             batch = min(users, 16)
-            depth = self.obeys(document.table, batch)
+            depth = self.obeys(document.table, batch) if self.loaded else 0
             drafts = self.traffic.draft_share * depth
-            step = self.level * math.exp(self.machine) * self.cost.seconds(batch, batch * (1 + drafts), depth)
+            step = self.cost.seconds(batch, batch * (1 + drafts), depth, loaded=self.loaded)
+            step *= self.level * math.exp(self.machine)
             step *= 1.0 + draw.gauss(0.0, self.noise)
             steps = float(int(seconds / step))
             _add(totals["steps"], depth, steps)

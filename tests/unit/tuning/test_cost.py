@@ -2,7 +2,7 @@
 
 import pytest
 
-from specfleet.tuning.cost import StepCost
+from specfleet.tuning.cost import Point, StepCost
 from specfleet.tuning.windows import Window, Windows, remember
 
 
@@ -63,7 +63,7 @@ def test_a_depth_that_hardly_drafts_costs_hardly_more_than_depth_0() -> None:
 
     assert cost.seconds(1, 4.8, 5) == pytest.approx(1.30 * cost.seconds(1, 1, 0), rel=0.03)
     assert cost.seconds(1, 1.3, 5) == pytest.approx(cost.seconds(1, 1, 0), rel=0.04)
-    assert 0.02 < cost.uncertainty((1, 1.3, 5, 0), (1, 1, 0, 0)) < 0.08
+    assert 0.02 < cost.uncertainty(Point(1, 1.3, 5), Point(1, 1, 0)) < 0.08
 
 
 def test_a_machine_that_slows_down_slows_all_depths_and_changes_no_ratio() -> None:

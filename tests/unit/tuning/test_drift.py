@@ -5,7 +5,7 @@ import random
 
 import pytest
 
-from specfleet.tuning.cost import StepCost
+from specfleet.tuning.cost import Point, StepCost
 from specfleet.tuning.windows import Window, Windows, remember
 
 SCRAPE = 15.0
@@ -26,7 +26,7 @@ def log_ratio(cost: StepCost) -> float:
 
 
 def uncertainty(cost: StepCost) -> float:
-    return cost.uncertainty((1.0, 4.0, 3, 0.0), (1.0, 3.0, 2, 0.0))
+    return cost.uncertainty(Point(1.0, 4.0, 3), Point(1.0, 3.0, 2))
 
 
 def drift(windows: int, per_window: float) -> list[float]:

@@ -1,0 +1,57 @@
+"""What restarting the pods of a pool costs its users, and when few of them meet it."""
+
+import math
+
+from specfleet.tuning.bins import bins
+from specfleet.tuning.estimates import Estimates
+from specfleet.tuning.memory import Memory
+from specfleet.tuning.profile import QUEUED, calmest
+from specfleet.tuning.settings import PoolSettings
+
+CALM_SHARE = 0.25  # of the time
+CALM_FACTOR = 1.25
+NEARLY_FULL = 0.95
+
+
+def is_calm(settings: PoolSettings, memory: Memory) -> bool:
+    """Say whether restarts meet few users: no queue, and about as few requests as ever within a day."""
+    if not settings.restart_seconds or not memory.profile:
+        return True
+    least = calmest(memory.profile, CALM_SHARE)
+    return memory.queue_since is None and memory.profile[-1].completions <= CALM_FACTOR * least
+
+
+def restart_share(settings: PoolSettings, memory: Memory, estimates: Estimates, pause: float) -> float:
+    """Give what two restarts cost, as a share of what users wait in a pause between them.
+
+    While a pod is missing, what the others cannot take waits, and afterwards until they have caught up.
+    """
+    profile, pods = memory.profile, max(1, memory.replicas or 1)
+    down = settings.restart_seconds
+    if not down:
+        return 0.0
+    arriving = profile[-1].completions
+    most = _capacity(settings, memory, estimates)
+    if arriving >= NEARLY_FULL * most:
+        return math.inf
+    left = max(0.0, arriving - most * (pods - 1) / pods)
+    cost = pods * left * down**2 / 2.0 * (1.0 + left / (most - arriving))
+    seconds = sum(one.seconds for one in profile)
+    present = sum(one.present * one.seconds for one in profile) / seconds
+    return 2.0 * cost / (present * pause) if present else math.inf
+
+
+def _capacity(settings: PoolSettings, memory: Memory, estimates: Estimates) -> float:
+    """Completions a second that the pool can reach: what it did under a queue, else by the model."""
+    profile = memory.profile
+    queued = [one.completions for one in profile if one.waiting >= QUEUED]
+    completions = sum(one.completions * one.seconds for one in profile)
+    if queued or not completions:
+        return max(queued, default=0.0)
+    length = sum(one.tokens * one.seconds for one in profile) / completions
+    one_pod = max(
+        one.middle * estimates.rate(one.middle, depth)
+        for one in bins(settings.max_requests)
+        for depth in settings.candidates
+    )
+    return max(1, memory.replicas or 1) * one_pod / length if length else 0.0
