@@ -299,7 +299,7 @@ def save_constructed_medusa(folder: Path, matrix: Matrix, *, heads: int = 4) -> 
     states = np.eye(size) * (1 / size + EPS) ** -0.5
     arrays = {}
     for head in range(heads):
-        weight, bias = noise.normal(size=(size, size)) * 0.8 / size**0.5, noise.normal(size=size) * 0.5
+        weight, bias = noise.normal(size=(size, size)) * 2.4 / size**0.5, noise.normal(size=size) * 1.5
         inner = states @ weight.T + bias
         further = np.log(np.linalg.matrix_power(matrix, head + 2))
         arrays[f"{head}.0.linear.weight"] = weight
