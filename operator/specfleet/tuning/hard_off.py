@@ -140,17 +140,18 @@ def _after_trial(
         return LoadProposer("ends the trial without the proposer: there was nothing to measure")
     if not is_measured(memory) or found is None or estimates is None or memory.queue_since is not None:
         return None
-    if -found.saved <= restart_share(settings, memory, estimates, DAY):
+    # In doubt the pool stays as it is: what is measured after a restart is blurred by the machine's level.
+    if -found.saved <= LEAST_SAVED + restart_share(settings, memory, estimates, DAY):
         return None
     return LoadProposer(f"{why(found)}: ends the trial without it")
 
 
 def settled(settings: PoolSettings, memory: Memory, now: float) -> Memory:
-    """Let a trial become a pause where the pool turns out to be better off."""
+    """Let a trial become a pause unless the pool turns out to be worse off."""
     unloaded, found = memory.unloaded, memory.judged
     if unloaded is None or not unloaded.trial or found is None or now < unloaded.until:
         return memory
-    if not is_measured(memory) or found.saved <= 0.0:
+    if not is_measured(memory) or found.saved < -LEAST_SAVED:
         return memory
     pause = next_pause(memory.last_pause, settings.proposer)
     reason = f"{why(found)}; tried again in {pause / 3600.0:.0f} h"
