@@ -100,12 +100,15 @@ def _generated(engine: Engine) -> int:
 
 def _judge(report: dict[str, Any], generated: int) -> int:
     """Print what the client measured; 0 if it and the engine agree that all was answered."""
-    metrics = report["benchmarks"][0]["metrics"]
-    totals, tokens = metrics["request_totals"], metrics["output_token_count"]["successful"]["total_sum"]
-    speed, first, each = (
-        metrics[name]["successful"]
-        for name in ("output_tokens_per_second", "time_to_first_token_ms", "time_per_output_token_ms")
-    )
+    try:
+        metrics = report["benchmarks"][0]["metrics"]
+        totals, tokens = metrics["request_totals"], metrics["output_token_count"]["successful"]["total_sum"]
+        speed, first, each = (
+            metrics[name]["successful"]
+            for name in ("output_tokens_per_second", "time_to_first_token_ms", "time_per_output_token_ms")
+        )
+    except LookupError as error:
+        raise BenchError(f"{REPORT} has no {error}: guidellm {VERSION} is what this reads") from error
     print(
         f"bench-guidellm: {totals['successful']} of {REQUESTS} requests; {tokens:.0f} tokens by the client's "
         f"count, {generated} by the engine's; {speed['mean']:.0f} tok/s; at the median "

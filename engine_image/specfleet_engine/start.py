@@ -98,7 +98,7 @@ def _report(
     if proposer and proposer.reach is not None and proposer.reach < limits.max_model_len:
         logger.warning(
             "%s drafts up to %d tokens of a sequence, and sequences may have %d: its config.json states no "
-            "more positions",
+            "more positions. Raise max_position_embeddings there if it was trained for more",
             options.proposer,
             proposer.reach,
             limits.max_model_len,

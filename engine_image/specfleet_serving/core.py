@@ -107,6 +107,11 @@ class Step:
         """Whether requests got something from it, and every one of them nothing usable."""
         return bool(self.sequences) and all(sequence.failed for sequence in self.sequences)
 
+    @property
+    def decoded(self) -> bool:
+        """Whether it gave a request more than its first token: drafting and verification work then, too."""
+        return any(one.tokens and not (one.first or one.failed) for one in self.sequences)
+
 
 class StepFailed(Exception):
     """A step could not be run. ``requests`` are the ids of all in its batch, newcomers included."""

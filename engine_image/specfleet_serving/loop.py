@@ -24,8 +24,8 @@ logger = logging.getLogger(__name__)
 
 # How long an idle loop sleeps before it looks for a new schedule.
 IDLE_SECONDS = 0.25
-# From one failed self-check to the next.
-CHECK_SECONDS = 1.0
+# From one failed self-check to the next. Nobody waits for them, and a restart reads all weights again.
+CHECK_SECONDS = 5.0
 
 Deliver = Callable[[Sequence[Output]], None]
 
@@ -89,7 +89,7 @@ class StepLoop:
 
     @property
     def in_doubt(self) -> bool:
-        """Whether several steps in a row failed and none has worked since."""
+        """Whether several steps failed and none has decoded since."""
         return self._check.in_doubt
 
     @property
@@ -106,7 +106,7 @@ class StepLoop:
     def _run(self) -> None:
         self._metrics.count_schedule(self._follower.in_force)
         try:
-            self._check.ask()
+            self._check.warm_up()
         except Exception:  # a core may fail in any way; the process then says so and ends
             logger.exception("the model did not answer the warm-up request")
             return
@@ -118,7 +118,7 @@ class StepLoop:
                 self._advance()
             elif not self._check.unsure:
                 self._rest()
-            elif not self._check.repeat():
+            elif not self._check.repeat(self._follower.depth_for(1)):
                 self._pause()
         self._take_inbox()
         self._fail(list(self._active.values()))
@@ -185,13 +185,11 @@ class StepLoop:
             self._check.lose_step()
             self._fail(list(self._active.values()))
         else:
+            if step is not None:
+                self._check.note(step)
             self._deliver(outputs)
             if step is None:
                 self._rest()
-            elif step.lost:
-                self._check.lose_step()
-            else:
-                self._check.recover()
         self._metrics.count_load(self._core.load())
 
     def _absorb(self, step: Step, began: float) -> list[Output]:

@@ -20,7 +20,7 @@ _TEXT = "Hello hello hello hello"
 _TOKENS = 8
 _STEPS = 64
 
-# One lost step may be the fault of its batch. After the second one in a row new requests go elsewhere.
+# One lost step may be the fault of its batch. After the second one new requests go elsewhere.
 _LOST_STEPS_IN_DOUBT = 2
 # What a core needs may be taken for a moment (memory of a GPU that is shared), so one check proves nothing.
 _LOST_CHECKS_TO_DIE = 3
@@ -39,17 +39,17 @@ class SelfCheck:
         self._tokenizer = tokenizer
         self._metrics = metrics
         self._step = step
-        self._lost_steps = 0  # in a row, failed checks included
+        self._lost_steps = 0  # since a step last decoded, failed checks included
         self._lost_checks = 0  # in a row
 
     @property
     def unsure(self) -> bool:
-        """Whether the last step failed, so that only the next one will tell."""
+        """Whether a step failed and none has decoded since, so that only the next one will tell."""
         return self._lost_steps > 0
 
     @property
     def in_doubt(self) -> bool:
-        """Whether so many steps in a row failed that new requests had better go elsewhere."""
+        """Whether so many steps failed that new requests had better go elsewhere."""
         return self._lost_steps >= _LOST_STEPS_IN_DOUBT
 
     @property
@@ -57,25 +57,31 @@ class SelfCheck:
         """Whether the core does not answer the engine itself, again and again."""
         return self._lost_checks >= _LOST_CHECKS_TO_DIE
 
-    def ask(self) -> None:
-        """Let the core, which has no requests, generate a few tokens. They are not counted.
+    def warm_up(self) -> None:
+        """Ask before the pod is ready. Raises whatever the core does, and RuntimeError if no token comes.
 
         At the largest depth: what a proposer cannot do, or what the widest verification takes, must show
-        before the pod is ready, not when a schedule first asks for it. Raises whatever the core does, and
-        RuntimeError if no usable token comes.
+        now, not when a schedule first asks for it.
         """
+        self._ask(self._core.limits.max_depth)
+
+    def _ask(self, depth: int) -> None:
+        """Let the core, which has no requests, generate a few tokens. They are not counted."""
         try:
-            tokens = self._generate()
+            tokens = self._generate(depth)
         finally:
             self._core.remove(_NAME)
         if not tokens:
             raise RuntimeError(f"no token in {_STEPS} steps")
         self._metrics.count_load(self._core.load())
 
-    def repeat(self) -> bool:
-        """Ask after a failed step, and say whether an answer came."""
+    def repeat(self, depth: int) -> bool:
+        """Ask after a failed step, and say whether an answer came.
+
+        ``depth`` is the one in force: a proposer that has broken costs no user anything while it rests.
+        """
         try:
-            self.ask()
+            self._ask(depth)
         except Exception:
             self._lost_checks += 1
             self.lose_step()
@@ -87,11 +93,19 @@ class SelfCheck:
             if self.dead:
                 logger.critical("the engine is dead: every step fails, whoever asks; the process ends")
             return False
-        self.recover()
+        self._recover()
         return True
 
-    def recover(self) -> None:
-        """Take note of a step that worked."""
+    def note(self, step: Step) -> None:
+        """Take note of a step that did not raise. One that only read prompts proves nothing: a core may fail
+        wherever it decodes, and would come out of doubt with each newcomer.
+        """
+        if step.lost:
+            self.lose_step()
+        elif step.decoded:
+            self._recover()
+
+    def _recover(self) -> None:
         self._lost_steps = self._lost_checks = 0
 
     def lose_step(self) -> None:
@@ -99,14 +113,14 @@ class SelfCheck:
         self._lost_steps += 1
         self._metrics.count_failed_step()
 
-    def _generate(self) -> int:
+    def _generate(self, depth: int) -> int:
         limits = self._core.limits
         context = min(limits.max_model_len, limits.kv_tokens)
         prompt = tuple(self._tokenizer.encode(_TEXT)[: context - _TOKENS])
         self._core.add(Request(_NAME, prompt, Sampling(max_tokens=_TOKENS, temperature=0.0)))
         tokens = drafted = accepted = 0
         for _ in range(_STEPS):
-            step = self._step(limits.max_depth)
+            step = self._step(depth)
             if step and step.lost:
                 raise RuntimeError("the model has no usable numbers")
             for sequence in step.sequences if step else ():

@@ -144,7 +144,7 @@ class Service:
         if not self.loop.warm:
             raise Draining("the model is not ready yet; send the request again")
         if self.loop.in_doubt or not self.loop.alive:
-            raise Draining("the engine has failed; send the request again")
+            raise Draining("steps of the engine have failed and it checks itself; send the request again")
 
     def _check_model(self, name: str) -> None:
         if name != self.settings.served_model_name:

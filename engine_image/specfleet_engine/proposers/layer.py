@@ -67,7 +67,8 @@ def sizes_from(folder: Folder) -> LayerSizes:
         query_bias=all_biased or config.get("model_type") == "qwen2",
         output_bias=all_biased,
         positions=None if stated is None else folder.whole_number("max_position_embeddings"),
-        window=folder.whole_number("sliding_window") if "sliding_attention" in types else None,
+        # A head has one layer; its config may list those of its target.
+        window=folder.whole_number("sliding_window") if "sliding_attention" in types[:1] else None,
     )
 
 

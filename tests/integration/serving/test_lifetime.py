@@ -18,6 +18,7 @@ from tests.integration.serving.running import (
     until,
 )
 
+from specfleet_serving import loop
 from specfleet_serving.arguments import Settings
 from specfleet_serving.core import Step
 from specfleet_serving.process import http_config, serve
@@ -121,7 +122,10 @@ async def test_a_failed_step_is_a_500_and_the_next_request_is_served() -> None:
 
 
 @pytest.mark.fault("vllm#18783")
-async def test_a_core_of_which_every_step_fails_is_not_ready_and_ends_the_process() -> None:
+async def test_a_core_of_which_every_step_fails_is_not_ready_and_ends_the_process(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(loop, "CHECK_SECONDS", 2.0)  # twice that is time to see it before it ends
     core = a_faulty_core()
     port = free_port()
     settings = Settings("m", host="127.0.0.1", port=port)

@@ -46,6 +46,7 @@ class PlayedCore:
         self.depths: list[int] = []
         self.check_depths: list[int] = []
         self.checks: list[Callable[[], None]] = []
+        self.checked = threading.Event()
         self._plays: list[Played] = []
         self._can_play = threading.Semaphore(0)
 
@@ -69,6 +70,7 @@ class PlayedCore:
             self.check_depths.append(depth)
             if self.checks:
                 self.checks.pop(0)()
+            self.checked.set()
             return Step(0, 0, 0.0, (SequenceStep("self-check", (65,) * 8, first=True),))
         assert self._can_play.acquire(timeout=PATIENCE_SECONDS)
         self.depths.append(depth)
@@ -88,6 +90,8 @@ class Bench:
             self.core, tokenizer or ByteTokenizer(), self.follower, self.metrics, self._deliver
         )
         self.loop.start()
+        # So that what a test puts into ``checks`` is not for the warm-up.
+        assert self.core.checked.wait(PATIENCE_SECONDS)
 
     def _deliver(self, outputs: Sequence[Output]) -> None:
         with self._news:
@@ -361,14 +365,34 @@ def test_requests_that_break_their_steps_one_after_the_other_do_not_end_the_loop
     names = [f"poison{number}" for number in range(6)]
     for name in names:
         bench.ask(name)
-    bench.ask("waits", max_tokens=1)
-    bench.core.play(idle, *(fail(name) for name in names), first("waits"))
+    bench.ask("waits", max_tokens=2)
+    bench.core.play(idle, *(fail(name) for name in names), first("waits"), decode("waits", "b", 0, 0))
 
     bench.until_finished("waits", *names)
 
     assert not bench.loop.in_doubt
     assert bench.loop.alive
     assert bench.core.check_depths == [LIMITS.max_depth]
+
+
+def test_newcomers_whose_prompts_are_read_do_not_hide_that_every_decode_fails(bench: Bench) -> None:
+    for name in ("one", "two", "waits"):
+        bench.ask(name)
+    bench.core.play(idle, first("one"), fail("one"), first("two"), fail("two"))
+
+    bench.until_finished("one", "two")
+
+    assert bench.loop.in_doubt
+
+
+def test_the_engine_asks_itself_again_at_the_depth_in_force(bench: Bench) -> None:
+    bench.core.checked.clear()
+    bench.ask("one")
+    bench.core.play(fail("one"))
+
+    assert bench.core.checked.wait(PATIENCE_SECONDS)
+
+    assert bench.core.check_depths == [LIMITS.max_depth, bench.follower.depth]
 
 
 @pytest.mark.usefixtures("_no_pause")
