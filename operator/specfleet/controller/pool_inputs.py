@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from specfleet.api.configuration import Configuration
 from specfleet.api.kinds import Object
 from specfleet.api.objectives import effective_objectives, effective_tuning
+from specfleet.api.resource import Status
 from specfleet.api.schedule import Table, flat
 from specfleet.controller.fleet import PoolView
 from specfleet.engines.dictionaries import METRICS
@@ -26,6 +27,8 @@ WARM_UP_SCRAPES = 12  # 180 s at 15 s: graph capture and cold caches, design/tun
 RESTART_SECONDS = 300.0
 VARIABLE_DRAFTS = frozenset({"ngram", "suffix"})  # looked up in the text: as long as the match, or none
 GPU_PRODUCT_LABEL = "nvidia.com/gpu.product"  # set on nodes by the maker's feature discovery
+# How reconcile says that a plan, or an object of it, is refused.
+HELD = frozenset({("Ready", "Blocked"), ("Degraded", "ApplyRefused")})
 
 
 def settings_of(view: PoolView, configuration: Configuration) -> PoolSettings:
@@ -46,7 +49,14 @@ def settings_of(view: PoolView, configuration: Configuration) -> PoolSettings:
         rollout_seconds=of_one_pod * max(1, view.replicas or 1) if actuator == "rollout" else 0.0,
         proposer=proposer_key(view.resource),
         restart_seconds=RESTART_SECONDS if gpus_per_pod(view.pool.template.resources) else 0.0,
+        held=_is_held(view.resource.status),
     )
+
+
+def _is_held(status: Status) -> bool:
+    """Say whether reconcile refuses something: then it may leave the pods as they are."""
+    said = {(one.type, one.reason) for one in status.conditions}
+    return not said.isdisjoint(HELD)
 
 
 def metrics_of(view: PoolView) -> MetricDictionary:

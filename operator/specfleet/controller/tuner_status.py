@@ -5,17 +5,16 @@ Figures are rounded to what they are good for, so that an unchanged pool gives a
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import Any
 
 from specfleet.api.kinds import SPECULATIVE_DEPLOYMENT, Object
 from specfleet.api.schedule import Document, Table, flat, to_rows
 from specfleet.controller.fleet import PoolView
+from specfleet.controller.measured import measured, number, time_text
 from specfleet.engines.engine import Actuator
 from specfleet.planning.served import IN_FORCE
 from specfleet.tuning.decide import Outcome
 from specfleet.tuning.decision import Hold
-from specfleet.tuning.measure import Figures
 from specfleet.tuning.rows import written
 
 OWN_CONDITIONS = ("MetricsAvailable", "SpeculationActive")
@@ -95,7 +94,7 @@ def _pool(report: PoolReport) -> Object:
         "name": report.view.pool.name,
         "state": outcome.state,
         "lastDecision": {
-            "time": _time(report.decided_at),
+            "time": time_text(report.decided_at),
             "action": action(outcome),
             "reason": outcome.decision.reason[:LONGEST_REASON],
         },
@@ -104,7 +103,7 @@ def _pool(report: PoolReport) -> Object:
         body["schedule"] = {
             "version": document.version,
             "table": to_rows(probe.back_to if probe else _in_force(report, document)),
-            "pushedAt": _time(document.issued_at.timestamp()),
+            "pushedAt": time_text(document.issued_at.timestamp()),
             "appliedReplicas": report.applied,
         }
     if probe is not None:
@@ -112,11 +111,11 @@ def _pool(report: PoolReport) -> Object:
     if outcome.advice is not None:
         body["recommendation"] = {
             "table": to_rows(outcome.advice.table),
-            "expectedGainPercent": _number(100.0 * outcome.advice.gain),
+            "expectedGainPercent": number(100.0 * outcome.advice.gain),
             "appliedBy": report.actuator,
         }
     if outcome.figures is not None:
-        body["measured"] = _measured(outcome.figures, outcome.gain)
+        body["measured"] = measured(outcome.figures, outcome.gain)
     if fault is not None:
         body["fault"] = {"reason": fault.reason, "message": fault.message}
     if (hard_off := _hard_off(outcome)) is not None:
@@ -130,14 +129,14 @@ def _hard_off(outcome: Outcome) -> Object | None:
     if unloaded is not None:
         return {
             "phase": IN_FORCE,
-            "since": _time(unloaded.since),
-            "until": _time(unloaded.until),
+            "since": time_text(unloaded.since),
+            "until": time_text(unloaded.until),
             "proposer": unloaded.proposer,
             "reason": unloaded.reason[:LONGEST_REASON],
         }
     if outcome.hard_off is None or judged is None or judged.since is None:
         return None
-    return {"phase": "Advised", "since": _time(judged.since), "reason": outcome.hard_off[:LONGEST_REASON]}
+    return {"phase": "Advised", "since": time_text(judged.since), "reason": outcome.hard_off[:LONGEST_REASON]}
 
 
 def _in_force(report: PoolReport, document: Document) -> Table:
@@ -147,30 +146,6 @@ def _in_force(report: PoolReport, document: Document) -> Table:
     return document.table
 
 
-def _measured(figures: Figures, gain: float | None) -> Object:
-    def milliseconds(seconds: float | None) -> str | None:
-        return None if seconds is None else _number(1000.0 * seconds)
-
-    p50, p95 = milliseconds(figures.first_token_p50), milliseconds(figures.first_token_p95)
-    body: dict[str, Any] = {
-        "timeToFirstTokenMs": None if p50 is None else {"p50": p50, "p95": p95},
-        "sampledAt": _time(figures.sampled_at),
-        "coveragePercent": round(100 * figures.coverage),
-        "acceptanceRate": _number(figures.acceptance_rate),
-        "acceptedLength": _number(figures.accepted_length),
-        "survival": [_number(share) for share in figures.survival] or None,
-        "meanDepth": _number(figures.mean_depth),
-        "timePerOutputTokenMs": milliseconds(figures.token_seconds),
-        "queueDelayMs": milliseconds(figures.queue_seconds),
-        "kvHeadroomPercent": None if figures.kv_headroom is None else round(100 * figures.kv_headroom),
-        "runningRequests": _number(figures.running),
-        "outputTokensPerSecond": _number(figures.output_tokens_per_second),
-        "completedRequestsPerSecond": _number(figures.completions_per_second),
-        "gainPercent": None if gain is None else {"value": _number(100.0 * gain), "against": "depth0"},
-    }
-    return {key: value for key, value in body.items() if value is not None}
-
-
 def _summary(reports: Sequence[PoolReport]) -> Object:
     def each(text: Any) -> str:
         return ",".join(text(report) or "-" for report in reports)
@@ -178,7 +153,7 @@ def _summary(reports: Sequence[PoolReport]) -> Object:
     def figure(name: str, factor: float = 1.0, unit: str = "") -> str:
         def one(report: PoolReport) -> str | None:
             value = getattr(report.outcome.figures, name, None)
-            return None if value is None else f"{_number(factor * value)}{unit}"
+            return None if value is None else f"{number(factor * value)}{unit}"
 
         return each(one)
 
@@ -240,17 +215,5 @@ def _condition(kind: str, status: str, reason: str, message: str, live: Object, 
         "reason": reason,
         "message": message[:LONGEST_REASON],
         "observedGeneration": live["metadata"]["generation"],
-        "lastTransitionTime": before["lastTransitionTime"] if before and unchanged else _time(now),
+        "lastTransitionTime": before["lastTransitionTime"] if before and unchanged else time_text(now),
     }
-
-
-def _number(value: float | None) -> str | None:
-    """Three significant digits, never in exponent form."""
-    if value is None:
-        return None
-    digits = max(0, 2 - len(str(int(abs(value)))) + 1) if abs(value) >= 1 else 3
-    return f"{value:.{digits}f}"
-
-
-def _time(seconds: float) -> str:
-    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -64,7 +64,7 @@ def plan(
         running = None if live is None else started_with(live["spec"]["template"].get("metadata") or {})
         served = as_served(resource, pool.name)
         table = start_table(served, pool, engine, schedule, running)
-        design = design_pool(served, pool, engine, configuration, live, table)
+        design = design_pool(resource, pool, engine, configuration, live, table)
         gives_way = must_give_way(pool.name, observed.pods)
         body = deployment(design, replicas_to_apply(pool.replicas, live), gives_way=gives_way)
         held = any(refusal.holds and refusal.pool in (None, pool.name) for refusal in refusals)

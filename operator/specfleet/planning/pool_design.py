@@ -16,6 +16,7 @@ from specfleet.engines.engine import Engine, Runtime
 from specfleet.planning import model_source, names
 from specfleet.planning.manifest import digest, written
 from specfleet.planning.model_source import Download
+from specfleet.planning.served import as_served, otherwise_served
 from specfleet.planning.start_budget import start_seconds
 from specfleet.planning.start_table import table_files
 
@@ -121,22 +122,38 @@ def design_pool(
     live: Mapping[str, Any] | None,
     table: Table | None,
 ) -> PoolDesign:
-    """Resolve one pool. ``live`` is its Deployment, if there is one of ours; ``table`` as in `PoolDesign`.
+    """Resolve one pool. ``resource``: as the user wrote it; ``table`` as in `PoolDesign`.
+
+    ``live`` is the pool's Deployment, if there is one of ours.
 
     What the operator's configuration sets, images and the hub's address, rolls nothing when it changes: pods
-    that run what the spec asks for keep theirs until the spec asks for something else.
+    that run what the spec asks for keep theirs until the spec asks for something else. Hard-off is no such
+    change, so it keeps them, too.
     """
-    images = _images(resource, engine, configuration)
+    served = as_served(resource, pool.name)
+    hub = configuration.model_hub.endpoint
     if live is not None:
-        kept = images | _running_images(live, images)
-        if resource.spec.engine.image:
-            kept[names.ENGINE_CONTAINER] = resource.spec.engine.image
-        endpoint = _running_endpoint(live)
-        running = PoolDesign(resource, pool, engine, kept, hub_endpoint=endpoint, table=table)
-        if running.fingerprint == live_fingerprint(live):
-            return running
-    endpoint = configuration.model_hub.endpoint
-    return PoolDesign(resource, pool, engine, images, hub_endpoint=endpoint, table=table)
+        for form in (served, otherwise_served(resource, pool.name)):
+            kept = _kept_images(form, engine, configuration, live)
+            running = PoolDesign(form, pool, engine, kept, table=table)
+            if running.fingerprint == live_fingerprint(live):
+                kept = _kept_images(served, engine, configuration, live)
+                # Pods that download nothing know no address.
+                hub = _running_endpoint(live) if running.downloads else hub
+                return PoolDesign(served, pool, engine, kept, hub_endpoint=hub, table=table)
+    images = _images(served, engine, configuration)
+    return PoolDesign(served, pool, engine, images, hub_endpoint=hub, table=table)
+
+
+def _kept_images(
+    resource: SpeculativeDeployment, engine: Engine, configuration: Configuration, live: Mapping[str, Any]
+) -> dict[str, str]:
+    """Resolve the image of every container, as it is in the live pods where the spec names none."""
+    images = _images(resource, engine, configuration)
+    kept = images | _running_images(live, images)
+    if resource.spec.engine.image:
+        kept[names.ENGINE_CONTAINER] = resource.spec.engine.image
+    return kept
 
 
 def _images(resource: SpeculativeDeployment, engine: Engine, configuration: Configuration) -> dict[str, str]:

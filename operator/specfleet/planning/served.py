@@ -24,8 +24,15 @@ def proposer_key(resource: SpeculativeDeployment) -> str:
 
 def as_served(resource: SpeculativeDeployment, pool: str) -> SpeculativeDeployment:
     """Give the resource itself, or one without a proposer where hard-off is in force for this pool."""
-    if not is_unloaded(resource, pool):
-        return resource
+    return _without_proposer(resource) if is_unloaded(resource, pool) else resource
+
+
+def otherwise_served(resource: SpeculativeDeployment, pool: str) -> SpeculativeDeployment:
+    """Give the form that the pods have before hard-off begins or ends: the opposite of `as_served`."""
+    return resource if is_unloaded(resource, pool) else _without_proposer(resource)
+
+
+def _without_proposer(resource: SpeculativeDeployment) -> SpeculativeDeployment:
     without = SpeculationSpec.model_validate({"method": "none"})
     spec = resource.spec.model_copy(update={"speculation": without})
     return resource.model_copy(update={"spec": spec})

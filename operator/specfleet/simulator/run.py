@@ -20,7 +20,7 @@ from specfleet.simulator.pool import Pool
 from specfleet.simulator.prometheus import SimulatedPrometheus
 from specfleet.simulator.scenario import Fault, Scenario
 from specfleet.simulator.state import Requests, World
-from specfleet.simulator.traffic import draw_requests
+from specfleet.simulator.traffic import draw_requests, prompts_per_output
 from specfleet.telemetry.samples import Readings
 from specfleet.tuning.decide import Outcome
 from specfleet.tuning.decision import HardOff, LoadProposer
@@ -87,7 +87,8 @@ class _Simulation:
         capacity = hard_off_capacity(scenario)
         rates = scenario.traffic.rates(scenario.seconds, capacity * scenario.pods, streams[1])
         requests = draw_requests(scenario.traffic, rates, text, streams[1])
-        rho = _rho(scenario, requests)
+        hits = float(np.mean([part.hit_share for part in scenario.slices]))
+        rho = prompts_per_output(requests, hits)
         self._scenario = scenario
         self._prometheus = SimulatedPrometheus()
         self._operator = SimulatedOperator(scenario, policy, self._prometheus)
@@ -243,9 +244,3 @@ class _Simulation:
             self._start(pod, now)
 
         self._at(back, come_back)
-
-
-def _rho(scenario: Scenario, requests: Requests) -> float:
-    hits = float(np.mean([part.hit_share for part in scenario.slices]))
-    prompt = requests.prompt.sum() - hits * requests.shared.sum()
-    return float(prompt / max(1, requests.output.sum()))

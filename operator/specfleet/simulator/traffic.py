@@ -132,6 +132,12 @@ def new_requests(
     )
 
 
+def prompts_per_output(requests: Requests, hit_share: float) -> float:
+    """Give prompt tokens per output token, less the share of shared ones that the prefix cache has."""
+    prompt = requests.prompt.sum() - hit_share * requests.shared.sum()
+    return float(prompt / max(1, requests.output.sum()))
+
+
 def _kinds(text: Text, arrivals: np.ndarray, random: np.random.Generator) -> np.ndarray:
     sums = np.cumsum(text.mix, axis=1)[arrivals.astype(np.int64)]
     return np.asarray((random.random(len(arrivals))[:, None] > sums[:, :-1]).sum(axis=1))

@@ -22,7 +22,8 @@ from specfleet.tuning.memory import Memory, ProbeRun
 from specfleet.tuning.move import choose, gain_over_depth_zero, recommended
 from specfleet.tuning.optimise import Situation
 from specfleet.tuning.probes import Target, after_jump, further, over, refusal, target
-from specfleet.tuning.rows import changed, written
+from specfleet.tuning.restart import is_calm
+from specfleet.tuning.rows import changed, clipped, written
 from specfleet.tuning.settings import PoolSettings
 from specfleet.tuning.state import State, state_of
 from specfleet.tuning.verify import verified
@@ -63,7 +64,7 @@ def decide(settings: PoolSettings, evidence: Evidence, memory: Memory, now: floa
     if document is None:
         return Outcome(Hold("NoSchedule", "there is no schedule yet"), memory, "Pending")
     memory = considered(settings, evidence, memory)
-    if memory.without and memory.without in evidence.fingerprints:
+    if _has_pods_without(memory, evidence):
         evidence = replace(evidence, missing={})  # of drafts, in pods that make none
     asked, settings = settings, allowed(settings, memory)
     used = usable(evidence)
@@ -72,7 +73,8 @@ def decide(settings: PoolSettings, evidence: Evidence, memory: Memory, now: floa
     estimates = _estimates(asked, memory, now)
     if estimates is not None and fault is None and asked.max_depth > 0:
         memory = settled(asked, judged(asked, memory, estimates, now), now)
-    known = _Known(document, situation, estimates)
+    calm = is_calm(asked, memory, serving=bool(evidence.expected))
+    known = _Known(document, situation, estimates, calm)
     decision = _decide(settings, evidence, memory, fault, known, now)
     memory = remembered(memory, decision, known, settings, now)
     advice = None
@@ -95,6 +97,11 @@ class _Known:
     document: Document
     situation: Situation
     estimates: Estimates | None
+    calm: bool
+
+
+def _has_pods_without(memory: Memory, evidence: Evidence) -> bool:
+    return bool(memory.without) and memory.without in evidence.fingerprints
 
 
 def _take_in(
@@ -110,7 +117,8 @@ def _take_in(
         return replace(memory, good_passes=0, faulty=True), fault
     all_bins = bins(settings.max_requests)
     memory = learn(memory, used, evidence, settings, all_bins, now)
-    if evidence.follows_schedule:
+    # Pods without the proposer need not follow: on some engines they have no plug-in.
+    if evidence.follows_schedule and not _has_pods_without(memory, evidence):
         memory = verified(memory, used, document, settings)
     if used.intervals:
         good = memory.good_passes + 1
@@ -149,7 +157,8 @@ def _decide(
     if ordered is not None:
         return ordered
     if memory.restore is not None and evidence.fingerprints == {memory.fingerprint}:
-        return Push(memory.restore, "the proposer is loaded again: the table from before")
+        table = clipped(memory.restore, settings.max_requests, settings.max_depth)
+        return Push(table, "the proposer is loaded again: the table from before")
     doubt = fault or doubts(settings, evidence, memory)
     if memory.probe is not None:
         return _while_probing(memory.probe, doubt, settings, memory, known, now)
@@ -200,15 +209,17 @@ def _ordered(settings: PoolSettings, memory: Memory, known: _Known, now: float) 
     if settings.tuning.paused:
         hold = Hold("Paused", "tuning is paused: the schedule stays as it is")
         return EndProbe(back, "tuning is paused") if memory.probe else hold
-    if (loads := reload(settings, memory, known.estimates, now)) is not None:
+    if (loads := reload(settings, memory, known.estimates, now, calm=known.calm)) is not None:
         return loads
     if settings.pin is not None:
         reason = f"tuning.schedule pins {written(settings.pin)}"
         return Hold("Pinned", reason) if settings.pin == document.table else Push(settings.pin, reason)
-    if any(row.depth > settings.max_depth for row in document.table):
-        clipped = changed(back, settings.max_requests, lambda _, depth: min(depth, settings.max_depth))
+    # Pods that are started with their table have none without the proposer, and come back with this one.
+    keeps = memory.unloaded is not None and settings.actuator == "rollout"
+    if not keeps and any(row.depth > settings.max_depth for row in document.table):
         why = "there is no proposer" if memory.unloaded else f"depth.max is {settings.max_depth}"
-        return Push(clipped, f"{why}: engines would refuse a deeper table")
+        table = clipped(back, settings.max_requests, settings.max_depth)
+        return Push(table, f"{why}: engines would refuse a deeper table")
     if memory.probe is not None and settings.tuning.mode != "Enforce":
         return EndProbe(back, f"mode {settings.tuning.mode} does not try depths")
     return None

@@ -22,6 +22,11 @@ def doubts(settings: PoolSettings, evidence: Evidence, memory: Memory) -> Hold |
             "a rollout is running: pods of two configurations are not compared",
         ),
         (
+            memory.restore is not None and evidence.fingerprints != {memory.fingerprint},
+            "Rollout",
+            "a rollout is running: the pods without a proposer take no depth but 0",
+        ),
+        (
             settings.actuator == "rollout" and applied(evidence) < len(evidence.expected),
             "Rollout",
             f"a rollout is running: {applied(evidence)} of {len(evidence.expected)} pods have the last table",

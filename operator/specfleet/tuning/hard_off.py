@@ -36,23 +36,24 @@ LONGEST_TRIAL_SECONDS = 3 * 3600.0
 def judged(settings: PoolSettings, memory: Memory, estimates: Estimates, now: float) -> Memory:
     """Judge, once a minute, what pods without the proposer would have brought over the profile."""
     before, profile = memory.judged, tuple(one for one in memory.profile if one.loaded)
-    if before is not None and now - before.at < JUDGE_SECONDS:
-        return memory
     if sum(one.seconds for one in profile) < LEAST_PROFILE_SECONDS:
+        # While it is unloaded the load with it ages out, and what was judged by it stands.
+        return memory if memory.unloaded is not None else replace(memory, judged=None)
+    if before is not None and now - before.at < JUDGE_SECONDS:
         return memory
     usual, all_bins = replace(estimates, survival=memory.usual), bins(settings.max_requests)
     load = _load(profile, all_bins)
     usual.prepare([all_bins[i].middle for i in load], settings.candidates, without=True)
     gain = mean_gain(load, {i: usual.without(all_bins[i].middle, settings.candidates) for i in load})
     surely, possibly = gain.cautious, gain.expected + HOPE * gain.sd
-    since = before.since if before is not None and before.since is not None else now
     batch = all_bins[max(load, key=lambda i: load[i])].middle
     depth = max(settings.candidates, key=lambda one: usual.rate(batch, one))
     return replace(
         memory,
         judged=Judged(
             at=now,
-            since=since if (surely if is_measured(memory) else possibly) > LEAST_SAVED else None,
+            since=_since(before.since if before else None, surely, now),
+            hoped_since=_since(before.hoped_since if before else None, possibly, now),
             saved=_share(gain.expected),
             surely=_share(surely),
             possibly=_share(possibly),
@@ -63,6 +64,13 @@ def judged(settings: PoolSettings, memory: Memory, estimates: Estimates, now: fl
             without=usual.seconds_without(batch),
         ),
     )
+
+
+def _since(before: float | None, gain: float, now: float) -> float | None:
+    """Say since when a gain has been worth a restart; None: it is not."""
+    if gain <= LEAST_SAVED:
+        return None
+    return now if before is None else before
 
 
 def _load(profile: Sequence[Block], all_bins: tuple[Bin, ...]) -> dict[int, float]:
@@ -97,13 +105,15 @@ def considered(settings: PoolSettings, evidence: Evidence, memory: Memory) -> Me
     """Start anew with another configuration, but for the one without the proposer, which is our own doing."""
     unloaded = memory.unloaded
     if unloaded is not None and unloaded.proposer != settings.proposer:
-        memory = replace(memory, unloaded=None)
+        # The new pods come with a proposer, and the schedule is still that of pods without.
+        memory = replace(memory, unloaded=None, restore=unloaded.table)
     if len(evidence.fingerprints) != 1 or evidence.fingerprints & {memory.fingerprint, memory.without}:
         return memory
     (found,) = evidence.fingerprints
-    if memory.unloaded is not None and not memory.without:
-        return replace(memory, without=found)
-    return forget(memory, found)
+    if memory.unloaded is None:
+        return forget(memory, found)
+    # Other hardware while the proposer is out: what it is like with the proposer is not known either.
+    return replace(forget(memory, "") if memory.without else memory, without=found)
 
 
 def allowed(settings: PoolSettings, memory: Memory) -> PoolSettings:
@@ -112,7 +122,7 @@ def allowed(settings: PoolSettings, memory: Memory) -> PoolSettings:
 
 
 def reload(
-    settings: PoolSettings, memory: Memory, estimates: Estimates | None, now: float
+    settings: PoolSettings, memory: Memory, estimates: Estimates | None, now: float, *, calm: bool
 ) -> LoadProposer | None:
     """Load the proposer again when the user wants its depths, or after the pause, when few users meet it."""
     unloaded = memory.unloaded
@@ -124,26 +134,31 @@ def reload(
         return LoadProposer("tuning.schedule needs the proposer: loads it again")
     if now < unloaded.until:
         return None
+    age = now - unloaded.since
     if unloaded.trial:
-        return _after_trial(settings, memory, estimates, now)
-    hours = (now - unloaded.since) / 3600.0
-    reason = f"tries the proposer again after {hours:.0f} h without it"
-    return LoadProposer(reason) if is_calm(settings, memory) else None
+        # No load of the day may be low enough, and data may be away for ever.
+        overdue = age >= LONGEST_TRIAL_SECONDS and (calm or age >= DAY)
+        return _after_trial(settings, memory, estimates, overdue=overdue)
+    return LoadProposer(f"tries the proposer again after {age / 3600.0:.0f} h without it") if calm else None
 
 
 def _after_trial(
-    settings: PoolSettings, memory: Memory, estimates: Estimates | None, now: float
+    settings: PoolSettings, memory: Memory, estimates: Estimates | None, *, overdue: bool
 ) -> LoadProposer | None:
     """Go back as soon as that costs less than to stay: the load may rise for hours."""
-    found, began = memory.judged, memory.tried_at or now
-    if now - began >= LONGEST_TRIAL_SECONDS and not is_measured(memory):
-        return LoadProposer("ends the trial without the proposer: there was nothing to measure")
-    if not is_measured(memory) or found is None or estimates is None or memory.queue_since is not None:
-        return None
+    found = memory.judged
+    if found is None or not is_measured(memory):
+        why_not = "ends the trial without the proposer: there was nothing to measure"
+        return LoadProposer(why_not) if overdue else None
     # In doubt the pool stays as it is: what is measured after a restart is blurred by the machine's level.
-    if -found.saved <= LEAST_SAVED + restart_share(settings, memory, estimates, DAY):
+    if -found.saved <= LEAST_SAVED:
         return None
-    return LoadProposer(f"{why(found)}: ends the trial without it")
+    repaid = (
+        estimates is not None
+        and memory.queue_since is None
+        and -found.saved > LEAST_SAVED + restart_share(settings, memory, estimates, DAY)
+    )
+    return LoadProposer(f"{why(found)}: ends the trial without it") if repaid or overdue else None
 
 
 def settled(settings: PoolSettings, memory: Memory, now: float) -> Memory:
@@ -160,10 +175,12 @@ def settled(settings: PoolSettings, memory: Memory, now: float) -> Memory:
 
 def due(settings: PoolSettings, memory: Memory, estimates: Estimates, now: float) -> HardOff | None:
     """Unload the proposer if that has been worth a restart for long enough, and few users meet it now."""
-    found = memory.judged
-    if found is None or not stands(found, now) or not is_calm(settings, memory):
+    found, trial = memory.judged, not is_measured(memory)
+    # Reconcile leaves refused pools as they are, and refuses mode Enforce where there is one depth.
+    if found is None or settings.held or settings.actuator == "fixed" or not is_calm(settings, memory):
         return None
-    trial = not is_measured(memory)
+    if not stands(found.hoped_since if trial else found.since, now):
+        return None
     if trial and memory.tried_at is not None and now - memory.tried_at < BETWEEN_TRIALS_SECONDS:
         return None
     pause = DAY if trial else next_pause(memory.last_pause, settings.proposer)
@@ -181,20 +198,22 @@ def advised(settings: PoolSettings, memory: Memory, now: float) -> str | None:
     if (
         found is None
         or memory.unloaded is not None
-        or not stands(found, now)
+        or not stands(found.since, now)
         or found.surely <= LEAST_SAVED
         or settings.tuning.mode == "Observe"
     ):
         return None
-    next_step = "write speculation.method none, or mode Enforce restarts the pods"
-    if settings.tuning.mode == "Enforce":
+    next_step = "write speculation.method none"
+    if settings.tuning.mode != "Enforce" and settings.actuator != "fixed":
+        next_step += ", or mode Enforce restarts the pods"
+    elif settings.tuning.mode == "Enforce" and not settings.held:
         next_step = "the pods are restarted once few requests would meet it, if that is worth it"
     return f"{why(found)}; {next_step}"
 
 
-def stands(found: Judged, now: float) -> bool:
+def stands(since: float | None, now: float) -> bool:
     """Say whether a judgement against the proposer has held long enough to be told, and acted on."""
-    return found.since is not None and now - found.since >= STANDS_SECONDS
+    return since is not None and now - since >= STANDS_SECONDS
 
 
 def why(found: Judged) -> str:

@@ -210,4 +210,6 @@ def forget(memory: Memory, fingerprint: str) -> Memory:
         jump=JumpWatch(),
         unloaded=memory.unloaded,
         last_pause=memory.last_pause,
+        tried_at=memory.tried_at,
+        restore=memory.restore,
     )

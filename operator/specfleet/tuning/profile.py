@@ -90,3 +90,19 @@ def calmest(profile: Sequence[Block], share: float) -> float:
         if left <= 0.0:
             return one.completions
     return 0.0
+
+
+def lately(profile: Sequence[Block], seen_at: float | None) -> float:
+    """Give the completions a second at ``seen_at``, the last look: over ten minutes at least of traffic.
+
+    One look may see no request end at any load. Idle looks leave no block, so an old block is no load now.
+    """
+    if not profile or (seen_at is not None and seen_at - profile[-1].until > BLOCK_SECONDS):
+        return 0.0
+    seconds = completed = 0.0
+    for one in reversed(profile):
+        seconds += one.seconds
+        completed += one.completions * one.seconds
+        if seconds >= BLOCK_SECONDS:
+            break
+    return completed / seconds

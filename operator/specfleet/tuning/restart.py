@@ -5,7 +5,7 @@ import math
 from specfleet.tuning.bins import bins
 from specfleet.tuning.estimates import Estimates
 from specfleet.tuning.memory import Memory
-from specfleet.tuning.profile import QUEUED, calmest
+from specfleet.tuning.profile import QUEUED, calmest, lately
 from specfleet.tuning.settings import PoolSettings
 
 CALM_SHARE = 0.25  # of the time
@@ -13,12 +13,17 @@ CALM_FACTOR = 1.25
 NEARLY_FULL = 0.95
 
 
-def is_calm(settings: PoolSettings, memory: Memory) -> bool:
-    """Say whether restarts meet few users: no queue, and about as few requests as ever within a day."""
-    if not settings.restart_seconds or not memory.profile:
+def is_calm(settings: PoolSettings, memory: Memory, *, serving: bool = True) -> bool:
+    """Say whether restarts meet few users: no queue, and about as few requests as ever within a day.
+
+    ``serving``: there are ready pods. Without whole data of them nobody knows, so then it is not.
+    """
+    if not settings.restart_seconds or not serving:
         return True
+    if not memory.good_passes or memory.queue_since is not None:
+        return False
     least = calmest(memory.profile, CALM_SHARE)
-    return memory.queue_since is None and memory.profile[-1].completions <= CALM_FACTOR * least
+    return lately(memory.profile, memory.seen_at) <= CALM_FACTOR * least
 
 
 def restart_share(settings: PoolSettings, memory: Memory, estimates: Estimates, pause: float) -> float:
@@ -30,7 +35,7 @@ def restart_share(settings: PoolSettings, memory: Memory, estimates: Estimates, 
     down = settings.restart_seconds
     if not down:
         return 0.0
-    arriving = profile[-1].completions
+    arriving = lately(profile, memory.seen_at)
     most = _capacity(settings, memory, estimates)
     if arriving >= NEARLY_FULL * most:
         return math.inf

@@ -78,6 +78,13 @@ def changed(table: Table, max_requests: int, depth: Callable[[int, int], int]) -
     return (*rows[:-1], Row(None, rows[-1].depth))
 
 
+def clipped(table: Table, max_requests: int, most: int) -> Table:
+    """Lower depths above ``most``, which engines would refuse."""
+    if all(row.depth <= most for row in table):
+        return table
+    return changed(table, max_requests, lambda _, depth: min(depth, most))
+
+
 def written(table: Table) -> str:
     """Write a table for users: ``5 up to 8, 2 up to 48, then 0``."""
     if len(table) == 1:

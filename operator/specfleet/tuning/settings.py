@@ -22,6 +22,7 @@ class PoolSettings:
     ``actuator``: what a push does to the pods. ``rollout_seconds``: how long it may take to roll all of them.
     ``proposer`` names proposer and target: what is known of one pair says nothing about another.
     ``restart_seconds``: how long a pod is missing while it is restarted; 0: a new one comes first.
+    ``held``: reconcile refuses a part of the resource, so pods may stay as they are.
     """
 
     objectives: EffectiveObjectives
@@ -35,6 +36,7 @@ class PoolSettings:
     rollout_seconds: float = 0.0
     proposer: str = ""
     restart_seconds: float = 0.0
+    held: bool = False
 
     @property
     def candidates(self) -> tuple[int, ...]:

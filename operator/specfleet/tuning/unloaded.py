@@ -13,9 +13,9 @@ LONGEST_PAUSE_SECONDS = 8 * 24 * 3600.0
 class Judged:
     """What pods without the proposer would save of the time per token, as a share, over ``hours`` of load.
 
-    ``surely`` is its 20 % quantile, ``possibly`` its 90 % quantile. ``since`` when that has been worth a
-    restart, or a trial; None: it is not. ``batch`` is the most frequent load, ``depth`` the best one there;
-    ``token`` and ``without`` are seconds per token with and without the proposer.
+    ``surely`` is its 20 % quantile, ``possibly`` its 90 % quantile; since ``since`` and ``hoped_since`` they
+    have been worth a restart, or a trial; None: they are not. ``batch`` is the most frequent load, ``depth``
+    the best one there; ``token`` and ``without`` are seconds per token with and without the proposer.
     """
 
     at: float
@@ -28,6 +28,7 @@ class Judged:
     depth: int
     token: float
     without: float
+    hoped_since: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,8 +21,10 @@ async def judged(mode: str = "Enforce") -> Fleet:
         bench.cost = TAXED
     await fleet.passes(PASSES)
     memory = fleet.tuning._pools["llm", "chat", "main"].memory
-    found = Judged(fleet.now, fleet.now - 2400.0, 0.15, 0.11, 0.2, 3.0, 11.5, 1, 0.047, 0.040)
-    fleet.tuning._pools["llm", "chat", "main"].memory = replace(memory, judged=found)
+    since = fleet.now - 2400.0
+    found = Judged(fleet.now, since, 0.15, 0.11, 0.2, 3.0, 11.5, 1, 0.047, 0.040, since)
+    hours = tuple(replace(one, seconds=3 * 3600.0) for one in memory.profile)
+    fleet.tuning._pools["llm", "chat", "main"].memory = replace(memory, judged=found, profile=hours)
     return fleet
 
 

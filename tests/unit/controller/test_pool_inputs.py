@@ -193,3 +193,19 @@ def test_a_restart_costs_capacity_where_the_old_pod_goes_first(
     pool = a_resource(a_pool(template={"resources": {"limits": limits}})).spec.pools[0]
 
     assert settings_of(replace(view, pool=pool), a_configuration()).restart_seconds == seconds
+
+
+@pytest.mark.parametrize(
+    ("condition", "held"),
+    [
+        ({"type": "Ready", "status": "False", "reason": "Blocked"}, True),
+        ({"type": "Degraded", "status": "True", "reason": "ApplyRefused"}, True),
+        ({"type": "Ready", "status": "False", "reason": "PodsNotReady"}, False),
+    ],
+)
+def test_the_tuner_is_told_that_reconcile_refuses_the_resource(condition: dict[str, Any], held: bool) -> None:
+    view = a_view({"type": "builtin"}, LIVE)
+    status = {"conditions": [{**condition, "lastTransitionTime": "2026-01-01T09:00:00Z"}]}
+    resource = view.resource.model_copy(update={"status": Status.model_validate(status)})
+
+    assert settings_of(replace(view, resource=resource), a_configuration()).held == held

@@ -99,3 +99,34 @@ def test_a_pod_without_the_proposer_says_nothing_about_whether_it_fits() -> None
 
     (compatible,) = (one for one in found["conditions"] if one["type"] == "ProposerCompatible")
     assert (compatible["status"], compatible["reason"]) == ("Unknown", "HardOff")
+
+
+UPGRADED = {"images": {"builtin": "example.test/engine:2", "simulated": "example.test/simulated:2"}}
+
+
+def test_an_upgrade_of_the_operator_brings_no_other_image_with_hard_off_nor_with_its_end() -> None:
+    loaded, unloaded = a_resource(speculation=DRAFT), off(speculation=DRAFT)
+
+    assert image(planned(unloaded, running(loaded), **UPGRADED)) == "example.test/engine:1"
+    assert image(planned(loaded, running(unloaded), **UPGRADED)) == "example.test/engine:1"
+
+
+def test_a_proposer_that_comes_back_is_fetched_from_the_hub_of_the_configuration() -> None:
+    hub = {"modelHub": {"endpoint": "https://hub.example"}}
+    head = {"method": "eagle3", "proposer": {"uri": "hf://heads/eagle3"}}
+    fields = {"engine": {"type": "vllm"}, "model": {"uri": "file:///models/m"}}
+    loaded, unloaded = a_resource(speculation=head, **fields), off(speculation=head, **fields)
+
+    found = pod(planned(loaded, running(unloaded), **hub))
+
+    environment = [one for init in found["initContainers"] for one in init.get("env", ())]
+    assert {"name": "HF_ENDPOINT", "value": "https://hub.example"} in environment
+
+
+def image(plan: Plan) -> str:
+    return str(pod(plan)["containers"][0]["image"])
+
+
+def pod(plan: Plan) -> dict[str, Any]:
+    (body,) = (one.body for one in plan.desired if one.key == ACTIVE)
+    return dict(body["spec"]["template"]["spec"])

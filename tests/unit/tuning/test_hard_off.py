@@ -1,6 +1,5 @@
 """Serving without the proposer at all: when it pays, when the pods are restarted for it, and the way back."""
 
-import math
 from copy import deepcopy
 from dataclasses import replace
 
@@ -9,16 +8,13 @@ from tests.unit.tuning.bench import CROWD, FREE, REPETITIVE, Bench, Cost, Traffi
 from tests.unit.tuning.test_closed_loop import DEMO
 
 from specfleet.api.schedule import flat
-from specfleet.tuning.cost import StepCost
 from specfleet.tuning.decision import HardOff, Hold, LoadProposer, Push
-from specfleet.tuning.estimates import Estimates, Gain
+from specfleet.tuning.estimates import Gain
 from specfleet.tuning.hard_off import mean_gain
-from specfleet.tuning.memory import Memory, from_json, to_json
-from specfleet.tuning.profile import BLOCK_SECONDS, Block
-from specfleet.tuning.restart import is_calm, restart_share
+from specfleet.tuning.memory import from_json, to_json
+from specfleet.tuning.profile import BLOCK_SECONDS
 from specfleet.tuning.settings import PoolSettings
 from specfleet.tuning.unloaded import Judged, LastPause, next_pause
-from specfleet.tuning.windows import Window
 
 HOUR = 3600.0
 MINUTE = 60.0
@@ -29,56 +25,11 @@ TAXED = Cost(knee=40, tax=0.2, draft=0.008, per_depth=0.002)
 SOME = some_settings()
 
 
-def a_block(until: float, *, running: float = 10.0, waiting: float = 0.0, completions: float = 3.0) -> Block:
-    return Block(until, 600.0, 10.0, running, waiting, completions, 100.0 * completions)
-
-
 def test_gains_are_weighed_by_time_and_their_errors_do_not_cancel() -> None:
     found = mean_gain({2: 3000.0, 9: 1000.0}, {2: Gain(-0.20, 0.04), 9: Gain(0.08, 0.08)})
 
     assert found.expected == pytest.approx(-0.13)
     assert found.sd == pytest.approx(0.05)
-
-
-def estimates() -> Estimates:
-    return Estimates(Memory().survival, StepCost((Window(0.0, 0, 10.0, 10.0, 0.05, 100.0),), 1.0))
-
-
-def restarting(pods: int, *profile: Block) -> float:
-    memory = Memory(profile=profile, replicas=pods)
-    return restart_share(replace(SOME, restart_seconds=240.0), memory, estimates(), 10 * HOUR)
-
-
-def test_a_restart_of_the_only_pod_costs_what_waits_meanwhile_and_until_it_has_caught_up() -> None:
-    peak = a_block(600.0, running=200.0, waiting=300.0, completions=6.0)
-    half = a_block(1200.0, running=100.0, completions=3.0)
-
-    # 3 a second wait 120 s on average, 720 of them; the backlog goes down by 3 a second for as long again.
-    cost = 2 * (720 * 120 + 720 * 120)
-    assert restarting(1, peak, half) == pytest.approx(cost / (300 * 10 * HOUR))
-
-
-def test_where_the_other_pods_can_take_the_load_a_restart_costs_nothing() -> None:
-    peak = a_block(600.0, running=200.0, waiting=300.0, completions=6.0)
-
-    assert restarting(2, peak, a_block(1200.0, completions=2.9)) == 0.0
-    assert restarting(1, peak, a_block(1200.0, completions=5.9)) == math.inf
-
-
-def test_pods_that_a_new_one_replaces_cost_nothing_and_need_no_calm() -> None:
-    memory = Memory(profile=(a_block(600.0),), replicas=1, queue_since=1.0)
-
-    assert restart_share(SOME, memory, estimates(), HOUR) == 0.0
-    assert is_calm(SOME, memory)
-    assert not is_calm(replace(SOME, restart_seconds=240.0), memory)
-
-
-def test_calm_is_a_load_that_is_among_the_lowest_of_the_day() -> None:
-    in_place = replace(SOME, restart_seconds=240.0)
-    day = tuple(a_block(600.0 * i, completions=c) for i, c in enumerate((1.0, 1.0, 4.0, 6.0, 4.0, 2.0)))
-
-    assert not is_calm(in_place, Memory(profile=day))
-    assert is_calm(in_place, Memory(profile=(*day, a_block(3600.0, completions=1.1))))
 
 
 @pytest.fixture(scope="module")
@@ -236,7 +187,7 @@ def test_the_load_of_the_demo_does_not_cost_a_pool_its_proposer(seed: int) -> No
     bench.step()
 
     assert bench.memory.judged is not None
-    assert bench.memory.judged.since is None
+    assert bench.memory.judged.hoped_since is None
 
 
 def test_a_day_is_kept_in_blocks(tried: Bench) -> None:
