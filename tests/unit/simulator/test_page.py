@@ -10,7 +10,8 @@ from specfleet_serving.core import Limits
 from specfleet_serving.metrics import Metrics
 from specfleet_serving.schedule import flat
 
-FOREIGN = ("process_", "python_", "vllm:admission_rejections")
+# Of the process, and of what no simulated pod does: to refuse a request, or to fail a step.
+FOREIGN = ("process_", "python_", "vllm:admission_rejections", "specfleet_failed_steps")
 
 
 def series(page: str) -> set[tuple[str, frozenset[tuple[str, str]]]]:
