@@ -23,6 +23,7 @@ from tests.integration.engine.proposer_checkpoints import (
     save_constructed_eagle3,
     save_constructed_medusa,
 )
+from tests.unit.engine import laws
 from tests.unit.engine.laws import (
     PROMPT,
     PROPOSER,
@@ -49,15 +50,7 @@ BLOCK = 500
 BLOCKS = 2
 
 SETTINGS: dict[str, dict[str, Any]] = {
-    "T-0.7": {"temperature": 0.7},
-    "T-1": {},
-    "T-1.5": {"temperature": 1.5},
-    "top-k": {"top_k": 3},
-    "top-p": {"top_p": 0.85},
-    "min-p": {"min_p": 0.1},
-    "presence": {"presence_penalty": 1.2},
-    "frequency": {"frequency_penalty": 0.9},
-    "repetition": {"repetition_penalty": 1.8},
+    **laws.SETTINGS,
     "several": {
         "temperature": 0.7,
         "top_k": 4,

@@ -8,6 +8,7 @@ a request's settings make of the chain.
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import product
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -26,6 +27,19 @@ Judge = Callable[[torch.Tensor, tuple[Rows, ...]], list[Verdict]]
 SIZE = 5
 LENGTH = 3
 PROMPT = (2, 0, 4, 0)
+
+# Each temperature, limit and penalty alone.
+SETTINGS: dict[str, dict[str, Any]] = {
+    "T-0.7": {"temperature": 0.7},
+    "T-1": {},
+    "T-1.5": {"temperature": 1.5},
+    "top-k": {"top_k": 3},
+    "top-p": {"top_p": 0.85},
+    "min-p": {"min_p": 0.1},
+    "presence": {"presence_penalty": 1.2},
+    "frequency": {"frequency_penalty": 0.9},
+    "repetition": {"repetition_penalty": 1.8},
+}
 
 
 def _chain(seed: int) -> Law:

@@ -33,15 +33,7 @@ TEXTS = 500
 BLOCKS = 5
 
 SETTINGS = {
-    "T-0.7": {"temperature": 0.7},
-    "T-1": {},
-    "T-1.5": {"temperature": 1.5},
-    "top-k": {"top_k": 3},
-    "top-p": {"top_p": 0.85},
-    "min-p": {"min_p": 0.1},
-    "presence": {"presence_penalty": 1.2},
-    "frequency": {"frequency_penalty": 0.9},
-    "repetition": {"repetition_penalty": 1.8},
+    **laws.SETTINGS,
     "bias": {"logit_bias": ((1, 1.5), (3, -2.0))},
     "min-tokens": {"min_tokens": 2, "ends": frozenset({0, 3})},
     "all": {
