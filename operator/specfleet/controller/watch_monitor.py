@@ -57,8 +57,14 @@ class WatchMonitor:
 
 
 def _digest(body: Any) -> str:
-    """What reconcile reacts to in a resource: its spec, deletion, and faults that the tuner reports."""
+    """What reconcile reacts to in a resource: its spec, deletion, and the tuner's faults and hard-off."""
     metadata = body["metadata"]
     pools = (body.get("status") or {}).get("pools") or ()
-    faults = [(pool.get("name"), pool.get("fault")) for pool in pools]
-    return json.dumps([metadata.get("generation"), metadata.get("deletionTimestamp"), faults], default=dict)
+    told = [(pool.get("name"), pool.get("fault"), _hard_off(pool)) for pool in pools]
+    return json.dumps([metadata.get("generation"), metadata.get("deletionTimestamp"), told], default=dict)
+
+
+def _hard_off(pool: Any) -> tuple[Any, Any]:
+    """Which proposer is out; since when and why changes nothing."""
+    said = pool.get("hardOff") or {}
+    return said.get("phase"), said.get("proposer")

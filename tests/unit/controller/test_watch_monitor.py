@@ -43,6 +43,22 @@ def test_only_what_reconcile_reacts_to_asks_for_work(
 
 
 @in_fake_time
+async def test_hard_off_asks_for_work_when_it_begins_and_ends_and_not_for_its_words() -> None:
+    monitor = WatchMonitor()
+    in_force = {"phase": "InForce", "proposer": "p1"}
+
+    def of(version: int, **said: Any) -> Object:
+        return a_body(version, pools=[{"name": "main", **said}])
+
+    monitor.delivered("ADDED", of(1))
+
+    assert monitor.delivered("MODIFIED", of(2, hardOff={**in_force, "reason": "a trial"}))
+    assert not monitor.delivered("MODIFIED", of(3, hardOff={**in_force, "reason": "a pause"}))
+    assert monitor.delivered("MODIFIED", of(4, hardOff={**in_force, "proposer": "p2"}))
+    assert monitor.delivered("MODIFIED", of(5))
+
+
+@in_fake_time
 async def test_a_listed_change_that_no_event_brings_grows_old() -> None:
     monitor = WatchMonitor()
     monitor.delivered("ADDED", a_body(1))
