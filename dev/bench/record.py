@@ -48,7 +48,8 @@ BUILTIN = (
     *(Point(users, 0, "fresh") for users in (1, 4, 8, 16)),
     *(Point(users, depth, "repetitive") for users in (1, 4, 8) for depth in (2, 5)),
 )
-VLLM = tuple(Point(users, 0, "fresh") for users in (1, 4, 8, 16))
+# Without points of many drafted tokens, more numbers of users tell where compute takes over.
+VLLM = tuple(Point(users, 0, "fresh") for users in (1, 2, 4, 8, 12, 16))
 
 
 def main() -> int:
