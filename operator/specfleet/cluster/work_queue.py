@@ -44,7 +44,7 @@ class _State:
     renewed: bool = False
     timer: asyncio.TimerHandle | None = None
     failures: int = 0
-    generation: int | None = None
+    revision: Hashable = None
 
 
 class WorkerDied(Exception):
@@ -84,15 +84,16 @@ class WorkQueue(Generic[K]):
         self.retries = 0
         self.last_finished: float | None = None
 
-    def add(self, key: K, *, generation: int | None = None, delay_seconds: float = 0.0) -> None:
+    def add(self, key: K, *, revision: Hashable = None, delay_seconds: float = 0.0) -> None:
         """Run the key soon, or once within ``delay_seconds``, so that a burst of hints becomes one run.
 
-        Of two delays the earlier wins. A back-off is cut short only by a new ``generation`` (the user's fix).
+        Of two delays the earlier wins. A back-off is cut short only by another ``revision`` of what the user
+        wrote (his fix): it must differ for each edit, and between two objects that have the name in turn.
         """
         state = self._states.setdefault(key, _State())
-        renewed = generation is not None and generation != state.generation
-        if generation is not None:
-            state.generation = generation
+        renewed = revision is not None and revision != state.revision
+        if revision is not None:
+            state.revision = revision
         if state.running:
             state.dirty = True
             state.renewed = state.renewed or renewed

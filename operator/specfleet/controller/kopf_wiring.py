@@ -61,7 +61,9 @@ def registry(
     async def resource_event(event: Any, **_: Any) -> None:
         if monitor.delivered(event["type"], event["object"]):
             metadata = event["object"]["metadata"]
-            queue.add(Key(metadata["namespace"], metadata["name"]), generation=metadata.get("generation"))
+            # Generations begin anew with each object: a resource that is made again has another uid.
+            revision = metadata["uid"], metadata.get("generation")
+            queue.add(Key(metadata["namespace"], metadata["name"]), revision=revision)
 
     async def owned_event(namespace: str | None, labels: Any, **_: Any) -> None:
         queue.add(Key(namespace or "", labels[DEPLOYMENT_LABEL]), delay_seconds=OWNED_DELAY_SECONDS)

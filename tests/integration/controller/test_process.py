@@ -91,6 +91,20 @@ async def test_a_resource_that_comes_later_gets_its_children_and_loses_them_when
         await eventually(lambda: deployments(server) == [])
 
 
+async def test_a_resource_made_again_does_not_wait_out_the_back_off_of_the_deleted_one(
+    server: FakeServer,
+) -> None:
+    server.faults.add(500, verb="PATCH", path="/deployments/", times=4)
+    async with running(server):
+        server.store.create(SPECULATIVE_DEPLOYMENT, a_resource())
+        await eventually(lambda: not server.faults.waiting)
+
+        # Four failures: the next run is 4 s away, less a jitter of a fifth.
+        server.store.delete(SPECULATIVE_DEPLOYMENT, "llm", "chat")
+        server.store.create(SPECULATIVE_DEPLOYMENT, a_resource())
+        await eventually(lambda: deployments(server) == ["chat-main-active"], seconds=2)
+
+
 @pytest.mark.parametrize(
     ("kind", "name"),
     [

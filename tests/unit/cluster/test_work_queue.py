@@ -119,39 +119,39 @@ async def test_an_event_does_not_cut_a_back_off_short() -> None:
     queue = a_queue(runs)
 
     async with serving(queue):
-        queue.add("llm/chat", generation=1)
+        queue.add("llm/chat", revision=1)
         for _ in range(20):
             await asyncio.sleep(0.1)
-            queue.add("llm/chat", generation=1)
+            queue.add("llm/chat", revision=1)
             queue.add("llm/chat", delay_seconds=0.01)
 
     assert runs.times == pytest.approx([0, 0.5, 1.5])
 
 
 @in_fake_time
-async def test_a_new_generation_cuts_a_back_off_short() -> None:
+async def test_a_new_revision_cuts_a_back_off_short() -> None:
     runs = Runs(fails=8)
     queue = a_queue(runs)
 
     async with serving(queue):
-        queue.add("llm/chat", generation=1)
+        queue.add("llm/chat", revision=1)
         await asyncio.sleep(20)
         seen = len(runs.at)
-        queue.add("llm/chat", generation=2)
+        queue.add("llm/chat", revision=2)
         await asyncio.sleep(0.1)
 
     assert len(runs.at) == seen + 1
 
 
 @in_fake_time
-async def test_a_new_generation_during_a_failing_run_is_tried_at_once() -> None:
+async def test_a_new_revision_during_a_failing_run_is_tried_at_once() -> None:
     runs = Runs(takes=5, fails=1)
     queue = a_queue(runs)
 
     async with serving(queue):
-        queue.add("llm/chat", generation=1)
+        queue.add("llm/chat", revision=1)
         await asyncio.sleep(1)
-        queue.add("llm/chat", generation=2)
+        queue.add("llm/chat", revision=2)
         await asyncio.sleep(20)
 
     assert runs.times == [0, 5]
