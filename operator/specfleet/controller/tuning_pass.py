@@ -8,12 +8,11 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from specfleet.api.configuration import Configuration
 from specfleet.api.kinds import SPECULATIVE_DEPLOYMENT, TUNER_MANAGER
-from specfleet.api.objectives import effective_tuning
 from specfleet.api.schedule import Document
 from specfleet.cluster.client import ClusterClient
 from specfleet.cluster.errors import ClusterError
@@ -21,14 +20,12 @@ from specfleet.cluster.events import EventRecorder
 from specfleet.controller.figures import Figures
 from specfleet.controller.fleet import PoolKey, PoolView, read_fleet
 from specfleet.controller.mend import mended
-from specfleet.controller.pool_inputs import evidence_of, metrics_of, settings_of
+from specfleet.controller.pass_metrics import Metrics, MetricsReader
+from specfleet.controller.pool_inputs import evidence_of, settings_of
 from specfleet.controller.pool_memory import SAVE_SECONDS, remembered, save
 from specfleet.controller.push import behind, refresh_mounts, write_schedule
 from specfleet.controller.tuner_events import news
 from specfleet.controller.tuner_status import PoolReport, action, comparable, status_body
-from specfleet.telemetry.errors import MetricsError
-from specfleet.telemetry.fleet import FleetReader
-from specfleet.telemetry.samples import FleetSamples, Readings
 from specfleet.telemetry.source import MetricsSource
 from specfleet.tuning.decide import Outcome, decide
 from specfleet.tuning.decision import EndProbe, HardOff, Hold, LoadProposer, Probe, Push
@@ -53,14 +50,6 @@ class _Pool:
     document: Document | None = None
 
 
-@dataclass(slots=True)
-class _Metrics:
-    """One source's readings of this pass, or why there are none."""
-
-    readings: Readings = field(default_factory=Readings)
-    fault: str | None = None
-
-
 class TuningPass:
     """``sources`` by name of the configuration; ``fence`` is the leader's."""
 
@@ -81,16 +70,12 @@ class TuningPass:
         self._figures = figures
         self._fence = fence
         self._clock = clock
-        scrape = configuration.tuning.scrape_interval_seconds
-        self._readers = {
-            name: FleetReader(source, configuration.metrics_scope, scrape) for name, source in sources.items()
-        }
-        self._samples = {name: FleetSamples(scrape) for name in sources}
+        self._metrics = MetricsReader(sources, configuration)
         self._pools: dict[PoolKey, _Pool] = {}
         self._parallel = asyncio.Semaphore(PARALLEL_RESOURCES)
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Pass at every scrape interval until ``stop``. An API server that is away is tried again."""
+        """Pass at every scrape interval until ``stop``, whatever becomes of a single pass."""
         interval = self._configuration.tuning.scrape_interval_seconds
         loop = asyncio.get_running_loop()
         while not stop.is_set():
@@ -99,6 +84,9 @@ class TuningPass:
                 await self.run_once(self._clock())
             except ClusterError as error:
                 logger.warning("this tuning pass is skipped: the cluster cannot be read: %s", error)
+            except Exception:
+                # A process that ends here would end again: the next pass reads the same fleet.
+                logger.exception("this tuning pass failed")
             self._figures.tuning_seconds.observe(loop.time() - started)
             try:
                 async with asyncio.timeout_at(max(started + interval, loop.time() + 0.1)):
@@ -110,38 +98,12 @@ class TuningPass:
         """Tune every pool once. ``now``: seconds since the epoch. Raises ClusterError: nothing was read."""
         fleet = await read_fleet(self._client, self._configuration.watch_namespaces)
         views = [view for pools in fleet for view in pools]
-        metrics = await self._read_metrics(views, now)
+        metrics = await self._metrics.read(views, now)
         for gone in set(self._pools) - {view.key for view in views}:
             del self._pools[gone]
         await asyncio.gather(*(self._tune(pools, metrics, now) for pools in fleet if pools))
 
-    async def _read_metrics(self, views: Sequence[PoolView], now: float) -> dict[str, _Metrics]:
-        by_source: dict[str, list[PoolView]] = {}
-        for view in views:
-            source = effective_tuning(view.resource.spec, view.pool).metrics_source
-            by_source.setdefault(source, []).append(view)
-        # A source without a ready pod is still told, so that baselines of pods that are gone go too.
-        answers = await asyncio.gather(
-            *(self._read_source(name, pools, now) for name, pools in by_source.items())
-        )
-        return dict(zip(by_source, answers, strict=True))
-
-    async def _read_source(self, name: str, views: Sequence[PoolView], now: float) -> _Metrics:
-        reader = self._readers.get(name)
-        if reader is None:
-            known = ", ".join(sorted(self._readers)) or "none"
-            return _Metrics(fault=f"metricsSource {name} is not in the operator's configuration ({known})")
-        fleet = {pod: metrics_of(view) for view in views for pod in view.ready}
-        if not fleet:
-            return _Metrics()
-        try:
-            answer = await reader.read(fleet, now)
-        except MetricsError as error:
-            logger.warning("metrics source %s failed: %s", name, error)
-            return _Metrics(fault=str(error))
-        return _Metrics(self._samples[name].advance(answer, fleet, now))
-
-    async def _tune(self, views: Sequence[PoolView], metrics: Mapping[str, _Metrics], now: float) -> None:
+    async def _tune(self, views: Sequence[PoolView], metrics: Mapping[str, Metrics], now: float) -> None:
         """Tune the pools of one resource; a failure concerns this resource only."""
         async with self._parallel:
             try:
@@ -153,7 +115,7 @@ class TuningPass:
                 # The border of one resource, like the work queue's: the others must go on.
                 logger.exception("tuning of %s/%s failed", *views[0].key[:2])
 
-    async def _tune_pool(self, view: PoolView, metrics: Mapping[str, _Metrics], now: float) -> PoolReport:
+    async def _tune_pool(self, view: PoolView, metrics: Mapping[str, Metrics], now: float) -> PoolReport:
         settings = settings_of(view, self._configuration)
         own = self._own(view)
         view = await self._mend(view, own, now)

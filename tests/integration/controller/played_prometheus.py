@@ -8,7 +8,6 @@ from tests.unit.tuning.bench import REPETITIVE, Bench, Traffic
 
 from specfleet.api.kinds import CONFIG_MAP
 from specfleet.api.schedule import Document
-from specfleet.telemetry.errors import MetricsError
 from specfleet.telemetry.source import Series
 
 SCRAPE = 15.0
@@ -25,7 +24,7 @@ class PlayedPrometheus:
         self.pods = pods
         self.config_map = config_map
         self.traffic: Traffic = REPETITIVE
-        self.error: MetricsError | None = None
+        self.error: Exception | None = None
         self.deaf = False  # pods do not follow the schedule
         self.silent: tuple[str, ...] = ()  # pods that are not scraped
         self.renamed: tuple[str, ...] = ()  # series that these engines no longer have

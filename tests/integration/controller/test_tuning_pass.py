@@ -1,5 +1,6 @@
 """The tuning pass against a cluster in memory and pods that follow what it writes."""
 
+import asyncio
 from dataclasses import replace
 
 import pytest
@@ -196,7 +197,7 @@ async def test_an_outage_keeps_version_and_table_and_says_why(error: Exception) 
     fleet = await (await Fleet().start()).passes(30)
     before = fleet.document
 
-    fleet.prometheus.error = error  # type: ignore[assignment]
+    fleet.prometheus.error = error
     await fleet.passes(8)
 
     assert fleet.document == before
@@ -494,3 +495,40 @@ async def test_a_metric_that_pods_no_longer_show_holds_the_schedule_and_is_named
     assert "do not show vllm:inter_token_latency_seconds" in condition["message"]
     assert fleet.pool["state"] == "SafeHold"
     assert len(fleet.events("MetricsMissing")) == 1
+
+
+async def test_an_answer_that_nobody_foresaw_is_a_fault_of_its_source_and_the_next_pass_reads_on(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    fleet = await (await Fleet().start()).passes(2)
+
+    fleet.prometheus.error = ZeroDivisionError("division by zero")
+    await fleet.passes(1)
+
+    assert fleet.condition("MetricsAvailable")["status"] == "False"
+    assert "ZeroDivisionError" in fleet.pool["lastDecision"]["reason"]
+    assert "reading metrics source default failed" in caplog.text
+    fleet.prometheus.error = None
+    await fleet.passes(4)
+    assert fleet.condition("MetricsAvailable")["status"] == "True"
+
+
+async def test_a_pass_that_fails_does_not_end_the_process(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    client, stop, lists = DirectClient(Store()), asyncio.Event(), 0
+
+    async def broken(*_: object) -> list[Object]:
+        nonlocal lists
+        lists += 1
+        if lists > 3:  # a pass asks for three kinds
+            stop.set()
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(client, "list", broken)
+    configuration = a_configuration(tuning={"scrapeIntervalSeconds": 1})
+    events = EventRecorder(client, instance="test")
+    async with asyncio.timeout(10):
+        await TuningPass(client, {}, configuration, events, Figures(), fence=3).run(stop)
+
+    assert caplog.text.count("this tuning pass failed") == 2
