@@ -36,7 +36,7 @@ def speed_up(model: Any, flags: frozenset[str] | None = None) -> str:
     flags = cpu_flags() if flags is None else flags
     _let_go_of_the_file(model)
     lean = {type(layer).__name__ for layer in model.model.layers} <= LEAN_LAYERS
-    if lean and fits(model.config) and model.lm_head.bias is None:
+    if lean and fits(model.config) and not _has_other_biases(model):
         library = open_library(flags)
         if isinstance(library, Library):
             _compute_natively(model, library)
@@ -71,6 +71,14 @@ def _let_go_of_the_file(model: Any) -> None:
         if not isinstance(module, torch.nn.Linear):
             for weight in module.parameters(recurse=False):
                 weight.data = weight.data.clone()
+
+
+def _has_other_biases(model: Any) -> bool:
+    """Whether a product has a bias that the library leaves out: it adds those of queries, keys and values."""
+    products = [model.lm_head]
+    for layer in model.model.layers:
+        products += [layer.self_attn.o_proj, layer.mlp.gate_proj, layer.mlp.up_proj, layer.mlp.down_proj]
+    return any(product.bias is not None for product in products)
 
 
 def _compute_natively(model: Any, library: Library) -> None:

@@ -23,12 +23,15 @@ VOCABULARY = 384
 
 Matrix = npt.NDArray[np.float64]
 
-# Every length is a multiple of 32, so that the compiled layer takes them all.
+# Every length is a multiple of 32, so that the compiled layer takes all that have no bias it lacks.
 KINDS: dict[str, tuple[Any, Any, dict[str, Any]]] = {
     "llama": (LlamaConfig, LlamaForCausalLM, {}),
     "mistral": (MistralConfig, MistralForCausalLM, {"head_dim": 64}),
     "qwen2": (Qwen2Config, Qwen2ForCausalLM, {}),
     "qwen3": (Qwen3Config, Qwen3ForCausalLM, {"head_dim": 64, "tie_word_embeddings": True}),
+    "llama-attention-bias": (LlamaConfig, LlamaForCausalLM, {"attention_bias": True}),
+    "llama-mlp-bias": (LlamaConfig, LlamaForCausalLM, {"mlp_bias": True}),
+    "qwen3-attention-bias": (Qwen3Config, Qwen3ForCausalLM, {"head_dim": 64, "attention_bias": True}),
     # Windows that begin in the middle of a block and end within what the tests read.
     "mistral-window": (MistralConfig, MistralForCausalLM, {"head_dim": 64, "sliding_window": 21}),
     "qwen2-window": (

@@ -92,7 +92,7 @@ def test_no_page_of_the_file_stays_where_compiled_layers_hold_the_weights(tmp_pa
     model = load_model(folder, torch.float32)
 
     if not model.kernel.startswith("native"):
-        pytest.skip("no compiled layers on this machine")
+        pytest.skip("no compiled layers for this model on this machine")
     assert str(folder) not in Path("/proc/self/maps").read_text()
 
 
