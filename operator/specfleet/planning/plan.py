@@ -47,7 +47,9 @@ def plan(
 ) -> Plan:
     """Say what the cluster must become. ``now`` (aware) dates the first schedule document of a pool.
 
-    A pool with a refusal is left exactly as it is: nothing of it is applied, its pods keep serving.
+    A pool with a refusal is left exactly as it is: nothing of it is applied, its pods keep serving. Nor is
+    anything removed while any pool is held: what left the spec may be what a refused pool was made from (a
+    rename), and nothing tells it from a pool that was given up, so both serve on until the refusal is gone.
     """
     engine = ENGINES[resource.spec.engine.type]
     deployments = _own_deployments(resource, observed)
@@ -84,7 +86,8 @@ def plan(
         )
     desired.extend(_free_shared_objects(resource, configuration, observed, refusals))
     changed = tuple(wanted for wanted in desired if not _is_applied(resource, wanted, observed))
-    return Plan(changed, tuple(_removals(resource, observed)), refusals, tuple(pools))
+    removals = () if any(refusal.holds for refusal in refusals) else tuple(_removals(resource, observed))
+    return Plan(changed, removals, refusals, tuple(pools))
 
 
 def _own_deployments(resource: SpeculativeDeployment, observed: Observed) -> Mapping[str, Live]:

@@ -3,6 +3,7 @@
 from dataclasses import replace
 from typing import Any
 
+import pytest
 from tests.unit.planning.builders import (
     ACTIVE,
     a_pool,
@@ -11,6 +12,7 @@ from tests.unit.planning.builders import (
     changed,
     keys,
     planned,
+    reasons,
     running,
     scaled_by,
     with_object,
@@ -113,6 +115,49 @@ def test_what_a_pool_left_is_found_by_its_name_when_somebody_took_labels_and_own
     found = planned(resource, observed)
 
     assert ACTIVE in wanted_keys(resource, False)
+    assert ACTIVE in [(removal.kind, removal.name) for removal in found.removals]
+
+
+LIMITED = {"limits": {"maxReplicas": 1}}
+NO_IMAGE = {"images": {"builtin": "", "simulated": "example.test/simulated:1"}}
+TWO_CARDS = {"type": "vllm", "tensorParallelSize": 2}
+ONE_CARD = {"resources": {"limits": {"nvidia.com/gpu": "1"}}}
+
+
+@pytest.mark.parametrize(
+    ("reason", "pool", "engine", "configuration"),
+    [
+        ("LimitExceeded", a_pool("fast"), None, LIMITED),
+        ("ImageMissing", a_pool("fast"), None, NO_IMAGE),
+        ("TooFewGpus", a_pool("fast", template=ONE_CARD), TWO_CARDS, {}),
+    ],
+)
+def test_a_renamed_pool_keeps_its_pods_while_the_new_name_is_refused(
+    reason: str, pool: dict[str, Any], engine: dict[str, Any] | None, configuration: dict[str, Any]
+) -> None:
+    found = planned(a_resource(pool, engine=engine), running(a_resource()), **configuration)
+
+    assert reason in reasons(found)
+    assert (DEPLOYMENT, "chat-fast-active") not in keys(found)
+    assert found.removals == ()
+
+
+def test_a_pool_whose_new_name_is_somebody_elses_keeps_its_pods_until_the_name_is_free() -> None:
+    before = running(a_resource())
+    taken = with_object(before, DEPLOYMENT, "chat-fast-active")
+    renamed = a_resource(a_pool("fast"))
+
+    assert reasons(planned(renamed, taken)) == ["NameConflict"]
+    assert planned(renamed, taken).removals == ()
+    assert ACTIVE in [(removal.kind, removal.name) for removal in planned(renamed, before).removals]
+
+
+def test_a_refusal_that_holds_no_pool_keeps_no_leftovers() -> None:
+    renamed = a_resource(a_pool("fast"), tuning={"metricsSource": "elsewhere"})
+
+    found = planned(renamed, running(a_resource()))
+
+    assert reasons(found) == ["UnknownMetricsSource"]
     assert ACTIVE in [(removal.kind, removal.name) for removal in found.removals]
 
 
