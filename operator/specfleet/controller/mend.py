@@ -6,7 +6,7 @@ The engines keep their last good table meanwhile; without a good file a restarte
 from datetime import datetime
 
 from specfleet.api.objectives import table_of
-from specfleet.api.schedule import Document, Table, flat
+from specfleet.api.schedule import Document, Table, flat, problems
 from specfleet.controller.fleet import PoolView
 
 
@@ -21,9 +21,11 @@ def mended(view: PoolView, known: Document | None, fence: int, now: datetime) ->
         return None
     if live is not None and (known is None or _order(live) >= _order(known)):
         return None
-    table = known.table if known is not None else _reported(view)
+    table, depth = known.table if known is not None else _reported(view), view.resource.spec.speculation.depth
+    if problems(table, depth.max):  # depth.max was lowered since
+        table = flat(depth.initial)
     version = known.version + 1 if known is not None and known.fence == fence else 1
-    return Document(version, fence, view.resource.spec.speculation.depth.max, table, now)
+    return Document(version, fence, depth.max, table, now)
 
 
 def _order(document: Document) -> tuple[int, int]:
@@ -31,9 +33,7 @@ def _order(document: Document) -> tuple[int, int]:
 
 
 def _reported(view: PoolView) -> Table:
-    depth = view.resource.spec.speculation.depth
     for pool in view.resource.status.pools:
         if pool.name == view.pool.name and pool.schedule is not None:
-            table = table_of(pool.schedule.table)
-            return table if all(row.depth <= depth.max for row in table) else flat(depth.initial)
-    return flat(depth.initial)
+            return table_of(pool.schedule.table)
+    return ()

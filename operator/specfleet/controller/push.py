@@ -6,16 +6,19 @@ Source: design/contracts.md, "Schedule file".
 """
 
 import asyncio
+import logging
 from collections.abc import Iterable
 from datetime import datetime
 
 from specfleet.api.kinds import CONFIG_MAP, POD, TUNER_MANAGER, Kind, Object
 from specfleet.api.schedule import Document
 from specfleet.cluster.client import ClusterClient
-from specfleet.cluster.errors import Conflict, NotFound
+from specfleet.cluster.errors import ClusterError, Conflict, NotFound
 from specfleet.planning.names import SCHEDULE_KEY
 
 ANNOTATION = "specfleet.dev/schedule-version"
+
+logger = logging.getLogger(__name__)
 
 
 async def write_schedule(client: ClusterClient, config_map: Object, document: Document) -> None:
@@ -25,9 +28,14 @@ async def write_schedule(client: ClusterClient, config_map: Object, document: Do
 
 
 async def refresh_mounts(client: ClusterClient, pods: Iterable[Object], document: Document) -> None:
-    """Annotate pods, so that their mounts are read again. A pod that is gone meanwhile is fine."""
+    """Annotate pods, so that their mounts are read again. A pod that is gone meanwhile is fine.
+
+    Where it fails the kubelet comes by itself, later; `behind` names those pods to the next pass.
+    """
     value = annotation_of(document)
-    await asyncio.gather(*(_annotate(client, pod, value) for pod in pods if annotation(pod) != value))
+    told = await asyncio.gather(*(_annotate(client, pod, value) for pod in pods if annotation(pod) != value))
+    if failed := [error for error in told if error is not None]:
+        logger.warning("%d pods cannot be told of schedule %s yet: %s", len(failed), value, failed[0])
 
 
 def behind(pods: Iterable[Object], document: Document) -> list[Object]:
@@ -52,13 +60,16 @@ def annotation(pod: Object) -> str | None:
     return None if value is None else str(value)
 
 
-async def _annotate(client: ClusterClient, pod: Object, value: str) -> None:
+async def _annotate(client: ClusterClient, pod: Object, value: str) -> ClusterError | None:
     body = _reference(POD, pod)
     body["metadata"]["annotations"] = {ANNOTATION: value}
     try:
         await client.apply(POD, body, manager=TUNER_MANAGER)
     except (NotFound, Conflict):
-        return
+        return None
+    except ClusterError as error:
+        return error
+    return None
 
 
 def _reference(kind: Kind, live: Object) -> Object:

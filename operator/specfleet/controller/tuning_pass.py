@@ -8,7 +8,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 from specfleet.api.configuration import Configuration
@@ -40,14 +40,19 @@ logger = logging.getLogger(__name__)
 
 @dataclass(slots=True)
 class _Pool:
-    """What one pool's last pass left in this process."""
+    """What one pool's last pass left in this process.
 
+    ``unanswered``: a write of which the API server has not said that it is done, and what it carries out.
+    """
+
+    uid: str
     memory: Memory
     fence: int
     last: Outcome | None = None
     decided_at: float = 0.0
     saved_at: float = 0.0
     document: Document | None = None
+    unanswered: tuple[Document, Outcome] | None = None
 
 
 class TuningPass:
@@ -118,6 +123,7 @@ class TuningPass:
     async def _tune_pool(self, view: PoolView, metrics: Mapping[str, Metrics], now: float) -> PoolReport:
         settings = settings_of(view, self._configuration)
         own = self._own(view)
+        await self._confirm(view, own, now)
         view = await self._mend(view, own, now)
         read = metrics[settings.tuning.metrics_source]
         evidence = evidence_of(view, read.readings, read.fault, self._configuration, now)
@@ -133,18 +139,31 @@ class TuningPass:
             await self._save(view, own, outcome.memory, now)
         own.saved_at = own.saved_at or now
         own.document = view.document or own.document
+        await self._account(view, own, outcome, now)
+        return PoolReport(view, outcome, own.decided_at, applied(evidence), settings.actuator)
+
+    async def _confirm(self, view: PoolView, own: _Pool, now: float) -> None:
+        """Take up a push or a probe whose answer was lost, once the cluster shows that it was written."""
+        if own.unanswered is not None and view.text == own.unanswered[0].to_json():
+            outcome, own.unanswered = own.unanswered[1], None
+            await self._account(view, own, outcome, now)
+
+    async def _account(self, view: PoolView, own: _Pool, outcome: Outcome, now: float) -> None:
+        """Remember a decision that was carried out, count it and tell it."""
+        decision = outcome.decision
         before, own.last, own.memory = own.last, outcome, outcome.memory
         changed = before is None or _standing(before) != _standing(outcome)
         own.decided_at = now if changed or not own.decided_at else own.decided_at
         self._figures.decisions.labels(action=action(outcome)).inc()
         for event_type, reason, note in news(view.pool.name, before, outcome):
             await self._events.record(view.live, event_type, reason, note, action="Tune")
-        return PoolReport(view, outcome, own.decided_at, applied(evidence), settings.actuator)
+        if isinstance(decision, Push | Probe | EndProbe):
+            self._figures.pushes.labels(kind="push" if isinstance(decision, Push) else "probe").inc()
 
     def _own(self, view: PoolView) -> _Pool:
-        own = self._pools.get(view.key)
-        if own is None:
-            own = self._pools[view.key] = _Pool(remembered(view), fence=0)
+        own, uid = self._pools.get(view.key), view.resource.uid
+        if own is None or own.uid != uid:
+            own = self._pools[view.key] = _Pool(uid, remembered(view), fence=0)
         if own.fence == 0 and view.document is not None:
             # A lease that was deleted counts from 0 again; that must not freeze pushes.
             written = view.document.fence
@@ -156,6 +175,8 @@ class TuningPass:
         document = mended(view, own.document, own.fence or self._fence, datetime.fromtimestamp(now, UTC))
         if document is None or view.schedule is None:
             return view
+        # The engines have as long to follow as after a push.
+        own.memory = replace(own.memory, written_at=now)
         await write_schedule(self._client, view.schedule, document)
         own.fence = document.fence
         note = f"pool {view.pool.name}: a schedule changed by hand is of no use; put back the last one"
@@ -165,7 +186,10 @@ class TuningPass:
     async def _put_in_force(
         self, view: PoolView, own: _Pool, outcome: Outcome, settings: PoolSettings, now: float
     ) -> PoolView:
-        """Remember first, then write: a crash in between is healed later, a lost count is not."""
+        """Remember first, then write: a crash in between is healed later, a lost count is not.
+
+        This process goes by the new memory only once the table is written: see `_confirm`.
+        """
         decision, before = outcome.decision, view.document
         assert before is not None and view.schedule is not None
         assert isinstance(decision, Push | Probe | EndProbe)
@@ -177,8 +201,9 @@ class TuningPass:
             issued_at=datetime.fromtimestamp(now, UTC),
         )
         await self._save(view, own, outcome.memory, now)
+        own.unanswered = document, outcome
         await write_schedule(self._client, view.schedule, document)
-        self._figures.pushes.labels(kind="push" if isinstance(decision, Push) else "probe").inc()
+        own.unanswered = None
         logger.info("%s/%s/%s: version %d: %s", *view.key, document.version, decision.reason)
         await refresh_mounts(self._client, view.ready.values(), document)
         return view.with_document(document)

@@ -9,8 +9,9 @@ from tests.integration.controller.played_prometheus import SCRAPE, PlayedPrometh
 from tests.integration.fake_api import DirectClient, Faults, Store
 from tests.unit.tuning.bench import REPETITIVE
 
-from specfleet.api.kinds import CONFIG_MAP, DEPLOYMENT, POD, POD_MONITOR, SPECULATIVE_DEPLOYMENT, Object
+from specfleet.api.kinds import CONFIG_MAP, DEPLOYMENT, POD, POD_MONITOR, SPECULATIVE_DEPLOYMENT, Kind, Object
 from specfleet.api.schedule import Document
+from specfleet.cluster.errors import Unavailable
 from specfleet.cluster.events import EVENT, EventRecorder
 from specfleet.controller.figures import Figures
 from specfleet.controller.key import Key
@@ -532,3 +533,119 @@ async def test_a_pass_that_fails_does_not_end_the_process(
         await TuningPass(client, {}, configuration, events, Figures(), fence=3).run(stop)
 
     assert caplog.text.count("this tuning pass failed") == 2
+
+
+class LostSchedule:
+    """The answer to the next write of the schedule is lost: after it was ``written``, or before."""
+
+    def __init__(self, fleet: Fleet, *, written: bool) -> None:
+        self.apply, self.written = fleet.client.apply, written
+        self.waits = True
+        fleet.client.apply = self  # type: ignore[method-assign, assignment]
+
+    async def __call__(self, kind: Kind, body: Object, *, manager: str, force: bool = True) -> Object:
+        lost = self.waits and body["metadata"]["name"].endswith("-schedule")
+        if lost and not self.written:
+            self.waits = False
+            raise Unavailable("429")
+        answer = await self.apply(kind, body, manager=manager, force=force)
+        if lost:
+            self.waits = False
+            raise Unavailable("no answer")
+        return answer
+
+
+@pytest.mark.parametrize("written", [True, False])
+async def test_a_push_whose_answer_is_lost_is_counted_and_told_once(written: bool) -> None:
+    fleet = await (await Fleet().start()).passes(1)
+    fleet.edit(schedule=[{"depth": 1}])
+
+    lost = LostSchedule(fleet, written=written)
+    await fleet.passes(3)
+
+    assert not lost.waits
+    assert ([row.depth for row in fleet.document.table], fleet.document.version) == ([1], 2)
+    assert len(fleet.events("SchedulePushed")) == 1
+    assert len(fleet.tuning._pools["llm", "chat", "main"].memory.pushes) == 1
+
+
+async def test_a_probe_whose_answer_is_lost_ends_with_the_table_from_before() -> None:
+    fleet = await (await Fleet().start()).passes(1)
+    before = fleet.document.table
+
+    lost = LostSchedule(fleet, written=True)
+    while lost.waits:
+        await fleet.passes(1)
+    assert fleet.document.table != before
+    fleet.prometheus.error = SourceTimeout("down")
+    await fleet.passes(8)
+
+    assert fleet.document.table == before
+    assert (len(fleet.events("ProbeStarted")), len(fleet.events("ProbeEnded"))) == (1, 1)
+
+
+async def test_pods_that_may_not_be_annotated_cost_no_push_and_no_status() -> None:
+    fleet = await (await Fleet().start()).passes(1)
+    fleet.faults.add(403, verb="apply", path="pods", times=1000)
+
+    fleet.edit(schedule=[{"depth": 1}])
+    await fleet.passes(1)
+    assert len(fleet.events("SchedulePushed")) == 1
+    fleet.edit(schedule=[{"depth": 1}], paused=True)
+    await fleet.passes(1)
+
+    assert "paused" in fleet.pool["lastDecision"]["reason"]
+    fleet.faults.waiting.clear()
+    await fleet.passes(1)
+    for pod in PODS:
+        assert fleet.store.get(POD, "llm", pod)["metadata"]["annotations"][ANNOTATION] == "3-2"
+
+
+async def test_a_resource_made_again_under_its_name_inherits_nothing() -> None:
+    fleet = await (await Fleet().start()).passes(30)
+    assert fleet.document.table[0].depth == 5
+    fleet.store.delete(SPECULATIVE_DEPLOYMENT, "llm", "chat")
+    depth = {"initial": 1, "max": 3}
+    again = a_resource(**fleet.spec, speculation={"method": "ngram", "depth": depth})
+    fleet.store.create(SPECULATIVE_DEPLOYMENT, again)
+    await fleet.reconcile()
+
+    await fleet.passes(1)
+
+    assert ([row.depth for row in fleet.document.table], fleet.document.version) == ([1], 1)
+    assert fleet.events("ScheduleRestored") == []
+    assert fleet.tuning._pools["llm", "chat", "main"].memory.pushes == ()
+
+
+async def test_a_broken_schedule_deeper_than_a_new_depth_max_is_put_back_once_with_the_initial_depth() -> (
+    None
+):
+    fleet = await (await Fleet().start()).passes(30)
+    assert fleet.document.table[0].depth == 5
+    live = fleet.resource
+    live["spec"]["speculation"]["depth"] = {"initial": 2, "max": 3}
+    fleet.store.replace(SPECULATIVE_DEPLOYMENT, live)
+
+    fleet.spoil("{not json")
+    await fleet.passes(1)
+    assert (fleet.document.max_depth, [row.depth for row in fleet.document.table]) == (3, [2])
+    await fleet.passes(3)
+
+    assert len(fleet.events("ScheduleRestored")) == 1
+
+
+@pytest.mark.parametrize("deleted", [False, True])
+async def test_engines_have_as_long_to_follow_a_schedule_that_was_put_back_as_one_that_was_pushed(
+    deleted: bool,
+) -> None:
+    fleet = await (await Fleet().start()).passes(40)
+
+    if deleted:
+        fleet.store.delete(CONFIG_MAP, "llm", "chat-main-active-schedule")
+        await fleet.reconcile()
+    else:
+        fleet.spoil("{not json")
+    await fleet.passes(1)
+
+    assert len(fleet.events("ScheduleRestored")) == 1
+    assert "fault" not in fleet.pool
