@@ -624,6 +624,7 @@ async def test_a_broken_schedule_deeper_than_a_new_depth_max_is_put_back_once_wi
     assert fleet.document.table[0].depth == 5
     live = fleet.resource
     live["spec"]["speculation"]["depth"] = {"initial": 2, "max": 3}
+    live["spec"]["tuning"] = {"mode": "Observe"}  # nothing else writes a schedule
     fleet.store.replace(SPECULATIVE_DEPLOYMENT, live)
 
     fleet.spoil("{not json")
