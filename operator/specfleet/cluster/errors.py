@@ -1,9 +1,10 @@
-"""What can go wrong with Kubernetes. No response text is carried: it may hold object data.
+"""What can go wrong with Kubernetes. No response text is carried, since it may hold object data, but for the
+message of a 403: it names the quota, the policy or the right, and nothing else does.
 
 ClusterError
 ├── NotFound        404
 ├── Conflict        409: somebody else wrote, or the uid differs
-├── Forbidden       401, 403
+├── Forbidden       401; 403: a right is missing, a quota is used up, an admission webhook said no
 ├── Invalid         400, 422: our object is wrong; retrying will not help before something changes
 ├── Expired         410: start a list or watch again
 └── Unavailable     429, 5xx, timeouts, connection errors: try again later
@@ -23,7 +24,7 @@ class Conflict(ClusterError):
 
 
 class Forbidden(ClusterError):
-    """The operator's service account may not do this."""
+    """The operator may not do this: by its rights, or by a quota or an admission policy."""
 
 
 class Invalid(ClusterError):

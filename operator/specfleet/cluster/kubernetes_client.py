@@ -30,6 +30,8 @@ Query = list[tuple[str, str]]
 
 PAGE_SIZE = 500
 TIMEOUT_SECONDS = 10.0
+# Characters of the message of a 403: it ends in a condition, beside others.
+LONGEST_REFUSAL = 500
 # A list may expire between two pages again and again only if it is slower than etcd's compaction.
 LIST_ATTEMPTS = 3
 
@@ -174,7 +176,7 @@ class KubernetesClient:
             raise Unavailable(f"{what}: {type(error).__name__}") from error
         self._answered = asyncio.get_running_loop().time()
         if response.status >= 300:
-            raise _error(response.status, text)(f"{what}: {response.status}{_reason(text)}")
+            raise _error(response.status, text)(f"{what}: {response.status}{_reason(response.status, text)}")
         return _parsed(text, what)
 
 
@@ -220,17 +222,19 @@ def _error(status: int, text: bytes) -> type[ClusterError]:
     return _ERRORS.get(status, Unavailable)
 
 
-def _reason(text: bytes) -> str:
-    reason, fields = _faults(text)
-    return " " + reason + (f" ({', '.join(fields[:5])})" if fields else "") if reason else ""
+def _reason(status: int, text: bytes) -> str:
+    """Write the reason and the fields at fault. The message is added to a 403 only: others quote values."""
+    reason, fields, message = _faults(text)
+    why = f": {message[:LONGEST_REFUSAL]}" if status == 403 and message else ""
+    return " " + reason + (f" ({', '.join(fields[:5])})" if fields else "") + why if reason else ""
 
 
-def _faults(text: bytes) -> tuple[str, list[str]]:
-    """Give the reason and the fields at fault. Messages are left out: they quote values."""
+def _faults(text: bytes) -> tuple[str, list[str], str]:
+    """Give the reason, the fields at fault, and the message in one line."""
     try:
         status: dict[str, Any] = json.loads(text)
         causes = (status.get("details") or {}).get("causes") or []
         fields = sorted({str(cause["field"]) for cause in causes if cause.get("field")})
-        return str(status.get("reason", "")), fields
+        return str(status.get("reason", "")), fields, " ".join(str(status.get("message", "")).split())
     except (ValueError, AttributeError, TypeError, KeyError):
-        return "", []
+        return "", [], ""

@@ -4,6 +4,7 @@ Level-triggered and idempotent: it trusts neither events nor memory, may be canc
 twice. What it remembers between two runs only saves work; after a restart it is empty.
 """
 
+import contextlib
 import logging
 import random
 from collections.abc import Callable
@@ -15,7 +16,7 @@ from specfleet.api.kinds import SPECULATIVE_DEPLOYMENT, Object
 from specfleet.api.resource import SpeculativeDeployment
 from specfleet.api.validation import InvalidResource, validate
 from specfleet.cluster.client import RECONCILE_MANAGER, ClusterClient
-from specfleet.cluster.errors import Invalid, NotFound
+from specfleet.cluster.errors import Forbidden, Invalid, NotFound
 from specfleet.cluster.events import EventRecorder
 from specfleet.controller import conditions
 from specfleet.controller.drift import digests
@@ -100,9 +101,11 @@ class Reconciler:
         planned = plan(resource, self._configuration, observed, self._now())
         try:
             observed = await self._carry_out(resource, observed, planned)
-        except Invalid as refused:
-            # Shown to the user, and tried again: what made it invalid may be outside the resource.
-            await self._refuse(live, memory, "ApplyRefused", (str(refused),))
+        except (Invalid, Forbidden) as refused:
+            # Shown to the user, and tried again: the cause (a quota, a policy) may be outside the resource.
+            # If the status is forbidden too, the queue's log has at least the first refusal.
+            with contextlib.suppress(Forbidden):
+                await self._refuse(live, memory, "ApplyRefused", (str(refused),))
             raise
         memory.digests = digests(observed.objects)
         status = planned_status(resource, observed, planned, self._now())

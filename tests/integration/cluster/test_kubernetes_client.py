@@ -142,6 +142,37 @@ async def test_an_error_names_reason_and_fields_and_repeats_no_value() -> None:
     assert "hunter2" not in str(refused.value)
 
 
+@pytest.mark.parametrize(
+    "message",
+    [
+        # The forms of Kubernetes' quota admission and of its RBAC.
+        'services "chat" is forbidden: exceeded quota: few, requested: services=1, used: services=2, '
+        "limited: services=2",
+        'configmaps "one" is forbidden: User "system:serviceaccount:ns:operator" cannot patch resource '
+        '"configmaps" in API group "" in the namespace "llm"',
+    ],
+)
+async def test_a_forbidden_call_says_what_forbids_it(message: str) -> None:
+    body = {"kind": "Status", "reason": "Forbidden", "message": message, "details": {"name": "one"}}
+
+    async with answering(lambda: web.json_response(body, status=403)) as client:
+        with pytest.raises(Forbidden) as refused:
+            await client.apply(CONFIG_MAP, A_MAP, manager="specfleet")
+
+    assert str(refused.value).endswith(f": 403 Forbidden: {message}")
+
+
+async def test_the_words_of_a_policy_are_one_line_and_no_novel() -> None:
+    message = 'admission webhook "policy.test" denied the request:\n\n' + "no " * 1000
+    body = {"kind": "Status", "reason": "Forbidden", "message": message}
+
+    async with answering(lambda: web.json_response(body, status=403)) as client:
+        with pytest.raises(Forbidden, match="denied the request: no no no") as refused:
+            await client.get(CONFIG_MAP, "llm", "one")
+
+    assert len(str(refused.value)) < 600
+
+
 async def test_an_answer_that_is_no_object_is_unavailable() -> None:
     async with answering(lambda: web.Response(text="<html>welcome</html>")) as client:
         with pytest.raises(Unavailable, match="is this a Kubernetes API server"):

@@ -16,7 +16,7 @@ from specfleet.api.kinds import (
     SPECULATIVE_DEPLOYMENT,
     Object,
 )
-from specfleet.cluster.errors import Invalid, Unavailable
+from specfleet.cluster.errors import ClusterError, Forbidden, Invalid, Unavailable
 from specfleet.cluster.events import EVENT, EventRecorder
 from specfleet.controller.figures import Figures
 from specfleet.controller.key import Key
@@ -288,18 +288,60 @@ async def test_a_resource_made_again_under_the_same_name_gets_its_own_children(
     assert owner["uid"] == again["metadata"]["uid"]
 
 
+@pytest.mark.parametrize("plural", ["services", "configmaps", "deployments"])
+@pytest.mark.parametrize(("status", "error"), [(400, Invalid), (403, Forbidden)])
 async def test_a_refusal_of_the_api_server_is_shown_and_tried_again(
+    store: Store,
+    client: DirectClient,
+    reconciler: Reconciler,
+    plural: str,
+    status: int,
+    error: type[ClusterError],
+) -> None:
+    store.create(SPECULATIVE_DEPLOYMENT, a_resource())
+    client.faults.add(status, verb="apply", path=plural)
+
+    with pytest.raises(error):
+        await reconciler.reconcile(CHAT)
+
+    degraded = condition(store, "Degraded")
+    assert degraded["reason"] == "ApplyRefused"
+    assert degraded["message"] == f"apply {plural}: {status}"
+    await reconciler.reconcile(CHAT)
+    assert condition(store, "Degraded")["status"] == "False"
+
+
+async def test_an_edit_that_a_quota_forbids_is_degraded_at_its_generation(
     store: Store, client: DirectClient, reconciler: Reconciler
 ) -> None:
     store.create(SPECULATIVE_DEPLOYMENT, a_resource())
-    client.faults.add(400, verb="apply", path="deployments")
+    await reconciler.reconcile(CHAT)
+    make_ready(store)
+    await reconciler.reconcile(CHAT)
+    store.merge_patch(
+        SPECULATIVE_DEPLOYMENT, "llm", "chat", {"spec": {"pools": [{"name": "main", "replicas": 3}]}}
+    )
+    client.faults.add(403, verb="apply", path="deployments")
 
-    with pytest.raises(Invalid):
+    with pytest.raises(Forbidden):
         await reconciler.reconcile(CHAT)
 
-    assert condition(store, "Degraded")["reason"] == "ApplyRefused"
-    await reconciler.reconcile(CHAT)
-    assert condition(store, "Degraded")["status"] == "False"
+    degraded = condition(store, "Degraded")
+    assert (degraded["reason"], degraded["observedGeneration"]) == ("ApplyRefused", 2)
+    assert condition(store, "Ready")["observedGeneration"] == 1
+
+
+async def test_a_refusal_that_may_not_be_shown_is_what_the_log_gets(
+    store: Store, client: DirectClient, reconciler: Reconciler
+) -> None:
+    store.create(SPECULATIVE_DEPLOYMENT, a_resource())
+    client.faults.add(403, verb="apply", path="deployments")
+    client.faults.add(403, verb="apply_status")
+
+    with pytest.raises(Forbidden, match="apply deployments"):
+        await reconciler.reconcile(CHAT)
+
+    assert client.faults.waiting == []
 
 
 async def test_an_answer_that_is_lost_leaves_nothing_that_the_next_look_cannot_finish(
