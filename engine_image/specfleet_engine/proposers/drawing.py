@@ -66,7 +66,7 @@ def draw_next(
     for begin in range(0, len(drawn), most):
         some = drawn[begin : begin + most]
         lines = upload(np.array(some), logits.device)
-        law = distribution(logits[lines], [sequences[line].sampling for line in some]).float()
+        law = distribution(logits[lines], [sequences[line].sampling for line in some])
         uniform = np.array([_uniform(sequences[line], drawings[line]) for line in some])
         # A proposer that gives no numbers would lead past the end; verification rejects what it drafts.
         entries[lines] = draw(law, upload(uniform, logits.device)).clamp_(max=logits.shape[-1] - 1)

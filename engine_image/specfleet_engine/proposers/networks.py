@@ -134,7 +134,7 @@ class EagleNetwork:
         batch = build_batch(rows, self._kv)
         ends = np.cumsum([len(row.tokens) for row in batch.rows]) - 1
         last = self._run(batch, states)[torch.from_numpy(ends).to(self._device)]
-        return Guess(_sequences(batch), self._head.logits(last).float(), self._head.onward(last))
+        return Guess(_sequences(batch), self._head.logits(last), self._head.onward(last))
 
     def _run(self, batch: Batch, states: torch.Tensor | None) -> torch.Tensor:
         for group in batch.groups:

@@ -54,7 +54,7 @@ class DrawingProposer:
     def _draft(self, sequence: Sequence, depth: int) -> Draft:
         tokens, laws = [int(sequence.tokens[-1])], []
         for uniform in sequence.stream.peek(depth)[:, DRAFT]:
-            law = distribution(torch.from_numpy(np.log(PROPOSER[tokens[-1:]])), [sequence.sampling]).float()
+            law = distribution(torch.from_numpy(np.log(PROPOSER[tokens[-1:]])), [sequence.sampling])
             tokens.append(int(draw(law, torch.tensor([uniform]))))
             laws.append(law)
         return Draft(np.array(tokens[1:]), torch.cat(laws))

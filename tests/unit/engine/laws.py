@@ -112,7 +112,7 @@ class Drafter:
                 break
             samplings = [sequences[at].sampling for at in drafting]
             logits = torch.from_numpy(np.log(PROPOSER[[tokens[at][-1] for at in drafting]]))
-            law = distribution(logits, samplings).float()
+            law = distribution(logits, samplings)
             uniform = [sequences[at].stream.peek(place + 1)[place, DRAFT] for at in drafting]
             drafts = draw(law, torch.tensor(uniform)) if self.drawn else law.argmax(dim=-1)
             for at, draft, line in zip(drafting, drafts.tolist(), (self.told or _itself)(law), strict=True):
