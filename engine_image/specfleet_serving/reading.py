@@ -40,6 +40,9 @@ def answer_limit(prompt_tokens: int, asked: int | None, default: int | None, lim
     ``asked`` is the caller's own limit, ``default`` the one without it; None: what is left of the context.
     """
     context = min(limits.max_model_len, limits.kv_tokens)
+    if not prompt_tokens:
+        # A chat template may write nothing, and a normaliser may leave nothing of a text.
+        raise InvalidRequest("the prompt has no tokens", "prompt")
     left = context - prompt_tokens
     if left < 1:
         raise InvalidRequest(
@@ -57,22 +60,24 @@ def answer_limit(prompt_tokens: int, asked: int | None, default: int | None, lim
 
 def _fields(body: bytes) -> dict[str, Any]:
     try:
-        fields = json.loads(body, parse_constant=_refuse_constant)
+        # Decoded here: json itself lets halves of surrogate pairs and other encodings than UTF-8 through.
+        fields = json.loads(body.decode("utf-8-sig"), parse_constant=_refuse_constant)
     except (ValueError, RecursionError) as error:
         raise InvalidRequest("the body is not valid JSON") from error
-    if b"\\ud" in body.lower() and not _is_text(fields):
-        raise InvalidRequest("the body has a string with half a surrogate pair, which is no text")
+    if b"\\ud" in body.lower():
+        _check_is_text(fields)
     if not isinstance(fields, dict):
         raise InvalidRequest("the body must be a JSON object")
     return without_neutral(fields)
 
 
-def _is_text(fields: object) -> bool:
+def _check_is_text(fields: object) -> None:
     try:
         json.dumps(fields, ensure_ascii=False).encode()
-    except UnicodeEncodeError:
-        return False
-    return True
+    except UnicodeEncodeError as error:
+        raise InvalidRequest("the body has a string with half a surrogate pair, which is no text") from error
+    except RecursionError as error:
+        raise InvalidRequest("the body is nested too deeply") from error
 
 
 def _refuse_constant(name: str) -> float:

@@ -9,6 +9,8 @@ import pytest
 import pytest_asyncio
 from tests.integration.serving.running import Running, a_core, a_running_engine
 
+from specfleet_simulated.tokenizer import SimulatedTokenizer
+
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def engine() -> AsyncIterator[Running]:
@@ -157,6 +159,9 @@ async def test_likeliest_tokens_without_log_probabilities_are_refused(engine: Ru
         b"\xff\xfe\x00",
         b"[" * 20_000,
         b'{"model":"m","prompt":"\\ud800"}',
+        b'{"model":"m","prompt":"a\xed\xa0\x80b"}',
+        '{"model":"m","prompt":"a"}'.encode("utf-16"),
+        '{"model":"m","prompt":"a"}'.encode("utf-32-be"),
     ],
 )
 async def test_a_body_that_is_no_json_object_of_text_is_refused(engine: Running, body: bytes) -> None:
@@ -164,6 +169,31 @@ async def test_a_body_that_is_no_json_object_of_text_is_refused(engine: Running,
 
     assert answer.status_code == 400
     assert answer.json()["error"]["type"] == "invalid_request_error"
+
+
+async def test_a_byte_order_mark_before_a_body_is_no_fault(engine: Running) -> None:
+    body = b'\xef\xbb\xbf{"model":"m","prompt":"a","max_tokens":1}'
+
+    assert (await engine.client.post("/v1/completions", content=body)).status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("route", "body"),
+    [
+        ("completions", {"prompt": "\N{ZERO WIDTH SPACE}"}),
+        ("chat/completions", {"messages": [{"role": "user", "content": "a"}]}),
+    ],
+)
+async def test_a_prompt_of_which_no_token_is_left_is_refused(
+    engine: Running, monkeypatch: pytest.MonkeyPatch, route: str, body: dict[str, Any]
+) -> None:
+    # As a normaliser, or a chat template that ends in an empty text, does.
+    monkeypatch.setattr(SimulatedTokenizer, "encode", lambda *_: [])
+
+    answer = await engine.client.post(f"/v1/{route}", json={"model": "m"} | body)
+
+    assert answer.status_code == 400
+    assert answer.json()["error"]["param"] == "prompt"
 
 
 async def test_an_unknown_model_is_not_found_whatever_its_name(engine: Running) -> None:
