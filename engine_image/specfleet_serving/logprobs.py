@@ -1,10 +1,10 @@
 """Log-probabilities in OpenAI's two shapes: lists side by side for completions, an entry a token for chat."""
 
-import codecs
 from collections.abc import Sequence
 from typing import Any
 
 from specfleet_serving.core import Tokenizer, TokenLogprob
+from specfleet_serving.text import Detokeniser
 
 
 class LogprobWriter:
@@ -14,8 +14,9 @@ class LogprobWriter:
         self._tokenizer = tokenizer
         self._chat = chat
         self._offset = 0
-        # A character may be spread over tokens: only whole ones are in the text that offsets point into.
-        self._characters = codecs.getincrementaldecoder("utf-8")("replace")
+        # Offsets point into the text that this gives: a character may be spread over tokens, special tokens
+        # have none, and the first word of a text may lose the space of its token.
+        self._detokeniser = Detokeniser(tokenizer)
 
     def write(self, tokens: Sequence[int], logprobs: Sequence[TokenLogprob]) -> dict[str, Any]:
         """Give the ``logprobs`` of a choice for these tokens."""
@@ -55,5 +56,5 @@ class LogprobWriter:
     def _pass(self, token: int) -> int:
         """Give where a token's text begins, and move on to its end."""
         begin = self._offset
-        self._offset += len(self._characters.decode(self._tokenizer.token_bytes(token)))
+        self._offset += len(self._detokeniser.push(token))
         return begin
