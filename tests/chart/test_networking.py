@@ -50,11 +50,23 @@ def test_without_a_named_prometheus_any_pod_may_scrape_and_no_other_port_opens(c
     assert rule == {"ports": [{"protocol": "TCP", "port": "health"}]}
 
 
-def test_the_operator_reaches_names_the_api_server_and_its_metrics_sources(chart: Chart) -> None:
-    ports = {port["port"] for rule in policy(chart("secured-source"))["egress"] for port in rule["ports"]}
+def test_the_operator_reaches_names_the_api_server_and_the_charts_prometheus_only(chart: Chart) -> None:
+    egress = policy(chart("own-prometheus"))["egress"]
 
-    # 9091 is written in a source's address; 80 and 443 are what addresses without a port mean.
-    assert ports == {53, 443, 6443, 9091, 80}
+    assert [({port["port"] for port in rule["ports"]}, rule.get("to")) for rule in egress] == [
+        ({53, 5353}, None),
+        ({443, 6443}, None),
+        ({9090}, [{"podSelector": {"matchLabels": PROMETHEUS_LABELS}}]),
+    ]
+
+
+def test_a_metrics_source_is_reached_whatever_port_its_pods_listen_on(tmp_path: Path) -> None:
+    """A Service of port 80 in front of pods of port 9090: the policy sees the latter."""
+    source = {"url": "http://prometheus-server.monitoring.svc"}
+
+    egress = policy(render({"metricsSources": {"default": source}}, tmp_path))["egress"]
+
+    assert any("to" not in rule and "ports" not in rule for rule in egress)
 
 
 def test_engine_pods_are_selected_only_where_it_is_asked_for(chart: Chart) -> None:
