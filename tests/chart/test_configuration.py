@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
 from rendering import Rendered, render, try_to_render
 from value_sets import EVERYTHING, SECURED_SOURCE
 
@@ -69,6 +70,32 @@ def test_two_default_metrics_sources_are_refused_with_the_cure(tmp_path: Path) -
 
     assert outcome.returncode != 0
     assert "remove metricsSources.default, or set prometheus.install=false" in outcome.stderr
+
+
+@pytest.mark.parametrize(
+    "times",
+    [
+        {"durationSeconds": 10},
+        {"durationSeconds": 9.5},
+        {"retrySeconds": 10},
+        {"renewDeadlineSeconds": 1.5},
+    ],
+)
+def test_times_of_the_lease_out_of_order_are_refused_with_the_cure(
+    times: dict[str, float], tmp_path: Path
+) -> None:
+    outcome = try_to_render({"leaderElection": times}, tmp_path)
+
+    assert outcome.returncode != 0
+    assert "leaderElection.durationSeconds must be more than renewDeadlineSeconds" in outcome.stderr
+
+
+def test_fractions_of_seconds_for_the_lease_are_taken(tmp_path: Path) -> None:
+    times = {"durationSeconds": 4, "renewDeadlineSeconds": 2.5, "retrySeconds": 0.5}
+
+    configuration = render({"leaderElection": times}, tmp_path).configuration()
+
+    assert times.items() <= configuration["leaderElection"].items()
 
 
 def test_large_numbers_stay_integers(tmp_path: Path) -> None:

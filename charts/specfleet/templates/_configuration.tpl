@@ -10,6 +10,11 @@
 {{- end -}}
 {{- $_ := set $sources "default" (dict "url" (printf "http://%s.%s.svc:9090" (include "specfleet.prometheus" .) .Release.Namespace)) -}}
 {{- end -}}
+{{- with .Values.leaderElection -}}
+{{- if not (and (gt (float64 .durationSeconds) (float64 .renewDeadlineSeconds)) (gt (float64 .renewDeadlineSeconds) (float64 .retrySeconds))) -}}
+{{- fail "leaderElection.durationSeconds must be more than renewDeadlineSeconds, and that more than retrySeconds: else two operators may write at once, or one gives up before it renews; the defaults are 15, 10 and 2" -}}
+{{- end -}}
+{{- end -}}
 watchNamespaces: {{ toJson .Values.watchNamespaces }}
 metricsSources:
   {{- toYaml $sources | nindent 2 }}
