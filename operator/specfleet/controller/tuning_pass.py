@@ -134,9 +134,14 @@ class TuningPass:
             # The last push was cut short between ConfigMap and pods, by an error or by the leader's end.
             await refresh_mounts(self._client, behind(view.ready.values(), document), document)
         # Status tells reconcile of hard-off: it must not be forgotten by whoever leads next.
-        restarts = isinstance(outcome.decision, HardOff | LoadProposer)
-        if restarts or now - (own.saved_at or now) >= SAVE_SECONDS:
+        if isinstance(outcome.decision, HardOff | LoadProposer):
             await self._save(view, own, outcome.memory, now)
+        elif now - (own.saved_at or now) >= SAVE_SECONDS:
+            try:
+                await self._save(view, own, outcome.memory, now)
+            except ClusterError as error:
+                # Tried again at each pass; status must not wait for it.
+                logger.warning("what is learnt of %s/%s/%s is not kept yet: %s", *view.key, error)
         own.saved_at = own.saved_at or now
         own.document = view.document or own.document
         await self._account(view, own, outcome, now)

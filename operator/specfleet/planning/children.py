@@ -32,12 +32,16 @@ def shared_keys(resource: SpeculativeDeployment, pod_monitors_served: bool) -> t
 
 
 def pool_keys(resource: SpeculativeDeployment, pool: str) -> tuple[ObjectKey, ...]:
-    """Name what belongs to one pool."""
+    """Name what belongs to one pool: what reconcile applies, and at last what the tuner remembers.
+
+    That one reconcile only looks at, lest it is somebody else's, and deletes with the pool.
+    """
     return (
         (CONFIG_MAP, names.schedule_config_map(resource.name, pool)),
         (SERVICE, names.pool_service(resource.name, pool)),
         (DISRUPTION_BUDGET, names.pool_service(resource.name, pool)),
         (DEPLOYMENT, names.slice_deployment(resource.name, pool)),
+        (CONFIG_MAP, names.tuning_config_map(resource.name, pool)),
     )
 
 

@@ -29,7 +29,7 @@ __all__ = ["Desired", "Observed", "Plan", "PoolPlan", "Removal", "plan", "wanted
 
 
 def wanted_keys(resource: SpeculativeDeployment, pod_monitors_served: bool) -> tuple[ObjectKey, ...]:
-    """Name every object that a plan may create or must delete, so that reconcile can look at each.
+    """Name every object of a resource, the tuner's too, so that reconcile can look at each.
 
     A name may be taken by somebody else, and a child may have lost the label by which it is found.
     """

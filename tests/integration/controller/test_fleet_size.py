@@ -51,7 +51,7 @@ async def test_a_hundred_fleets_without_pods_are_reconciled_from_cold_and_then_n
 
         await settled(server)
         writes, reads = server.writes(besides=("leases", "events")), sum(server.calls.values())
-        # A look is six calls: every key has looked again by then.
+        # A look is seven calls: every key has looked again by then.
         await eventually(lambda: sum(server.calls.values()) > reads + 8 * FLEETS, seconds=COLD_SECONDS)
         assert server.writes(besides=("leases", "events")) == writes
 

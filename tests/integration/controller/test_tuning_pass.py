@@ -650,3 +650,102 @@ async def test_engines_have_as_long_to_follow_a_schedule_that_was_put_back_as_on
 
     assert len(fleet.events("ScheduleRestored")) == 1
     assert "fault" not in fleet.pool
+
+
+async def test_what_is_remembered_is_no_drift_to_reconcile() -> None:
+    fleet = await (await Fleet().start()).passes(1)
+    events = EventRecorder(fleet.client, instance="test")
+    reconciler = Reconciler(fleet.client, a_configuration(), events, Figures(), fence=3)
+    await reconciler.reconcile(Key("llm", "chat"))
+    await fleet.passes(30)
+    assert fleet.memory["data"]["memory.json"]
+    before = fleet.client.calls["apply", "Deployment"]
+
+    await reconciler.reconcile(Key("llm", "chat"))
+
+    assert fleet.client.calls["apply", "Deployment"] == before
+
+
+@pytest.mark.parametrize(
+    "metadata",
+    [
+        {},
+        {"labels": {"specfleet.dev/deployment": None, "specfleet.dev/pool": "edited"}},
+        {"ownerReferences": None},
+    ],
+    ids=["data", "labels", "owner"],
+)
+async def test_a_memory_edited_by_hand_is_written_over_and_stops_nothing(metadata: Object) -> None:
+    fleet = await (await Fleet().start()).passes(30)
+    patch = {"metadata": metadata, "data": {"memory.json": "{}"}}
+    fleet.store.merge_patch(CONFIG_MAP, "llm", "chat-main-tuning", patch, "kubectl-edit")
+
+    fleet.edit(schedule=[{"depth": 1}])
+    await fleet.passes(1)
+
+    assert [row.depth for row in fleet.document.table] == [1]
+    found = fleet.memory
+    learnt = from_json(found["data"]["memory.json"])
+    assert learnt is not None and learnt.windows
+    assert found["metadata"]["labels"]["specfleet.dev/deployment"] == "chat"
+    assert found["metadata"]["labels"]["specfleet.dev/pool"] == "main"
+    owners = found["metadata"]["ownerReferences"]
+    assert [owner["uid"] for owner in owners] == [fleet.resource["metadata"]["uid"]]
+
+
+async def test_an_object_of_somebody_else_in_place_of_the_memory_is_left_alone_and_stops_no_pin() -> None:
+    fleet = await Fleet().start()
+    foreign = fleet.store.create(
+        CONFIG_MAP, {"metadata": {"name": "chat-main-tuning", "namespace": "llm"}, "data": {"theirs": "1"}}
+    )
+
+    fleet.edit(schedule=[{"depth": 1}])
+    await fleet.passes(45)
+    fleet.edit(schedule=[{"depth": 1}], paused=True)
+    await fleet.passes(1)
+
+    assert [row.depth for row in fleet.document.table] == [1]
+    assert "paused" in fleet.pool["lastDecision"]["reason"]
+    assert fleet.memory == foreign
+    await fleet.reconcile()
+    assert fleet.condition("Degraded")["reason"] == "NameConflict"
+    assert "chat-main-tuning" in fleet.condition("Degraded")["message"]
+
+
+async def test_status_goes_on_while_what_is_learnt_cannot_be_written() -> None:
+    fleet = await (await Fleet(tuning={"mode": "Observe"}).start()).passes(1)
+    fleet.faults.add(403, verb="apply", path="configmaps", times=1000)
+    await fleet.passes(45)
+
+    fleet.edit(mode="Observe", paused=True)
+    await fleet.passes(1)
+
+    assert "paused" in fleet.pool["lastDecision"]["reason"]
+
+
+@pytest.mark.parametrize("first, second", [("a", "a-b"), ("a-b", "a")])
+async def test_two_pools_whose_names_meet_do_not_take_each_others_memory(first: str, second: str) -> None:
+    fleet, pools = Fleet(), {"a": "b-c", "a-b": "c"}
+    events = EventRecorder(fleet.client, instance="test")
+    reconciler = Reconciler(fleet.client, a_configuration(), events, Figures(), fence=3)
+    for name in (first, second):
+        fleet.store.create(SPECULATIVE_DEPLOYMENT, a_resource(name, pools=(pools[name],)))
+        await reconciler.reconcile(Key("llm", name))
+
+    for later in range(0, 2000, 100):
+        await fleet.tuning.run_once(START + later)
+    for name in (first, second):
+        await reconciler.reconcile(Key("llm", name))
+
+    (owner,) = fleet.store.get(CONFIG_MAP, "llm", "a-b-c-tuning")["metadata"]["ownerReferences"]
+    assert owner["name"] == first
+    reasons = {
+        name: next(
+            one["reason"]
+            for one in fleet.store.get(SPECULATIVE_DEPLOYMENT, "llm", name)["status"]["conditions"]
+            if one["type"] == "Degraded"
+        )
+        for name in pools
+    }
+    assert reasons[second] == "NameConflict"
+    assert reasons[first] != "NameConflict"

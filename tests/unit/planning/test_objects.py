@@ -17,7 +17,14 @@ from tests.unit.planning.builders import (
     running,
 )
 
-from specfleet.api.kinds import DISRUPTION_BUDGET, POD_MONITOR, RECONCILE_MANAGER, SERVICE, TUNER_MANAGER
+from specfleet.api.kinds import (
+    CONFIG_MAP,
+    DISRUPTION_BUDGET,
+    POD_MONITOR,
+    RECONCILE_MANAGER,
+    SERVICE,
+    TUNER_MANAGER,
+)
 from specfleet.api.resource import SpeculativeDeployment
 from specfleet.api.schedule import Document, Row, flat
 from specfleet.planning.plan import wanted_keys
@@ -48,7 +55,8 @@ def test_all_names_that_a_plan_uses_are_announced() -> None:
 
     found = planned(resource, an_empty_cluster(pod_monitors_served=True))
 
-    assert set(wanted_keys(resource, True)) == set(keys(found))
+    memories = {(CONFIG_MAP, f"chat-{pool}-tuning") for pool in ("interactive", "batch")}  # the tuner's
+    assert set(wanted_keys(resource, True)) == set(keys(found)) | memories
 
 
 def test_every_child_carries_the_labels_and_is_owned_without_blocking_deletion() -> None:
@@ -85,7 +93,7 @@ def test_a_long_name_is_cut_and_two_long_names_stay_apart() -> None:
     names = {name for each in (long, longer) for kind, name in wanted_keys(a_resource(name=each), False)}
 
     assert all(len(name) <= 63 for name in names)
-    assert len(names) == 2 * 4  # the pool's Service and its budget share a name
+    assert len(names) == 2 * 5  # the pool's Service and its budget share a name
 
 
 def first_document(resource: SpeculativeDeployment) -> Document:

@@ -14,7 +14,7 @@ from tests.unit.planning.builders import (
     with_object,
 )
 
-from specfleet.api.kinds import DEPLOYMENT, RECONCILE_MANAGER, SERVICE
+from specfleet.api.kinds import CONFIG_MAP, DEPLOYMENT, RECONCILE_MANAGER, SERVICE, TUNER_MANAGER
 
 
 def test_a_foreign_object_of_a_pool_holds_that_pool_and_is_named() -> None:
@@ -75,3 +75,27 @@ def test_an_object_of_ours_that_lost_its_owner_is_taken_back() -> None:
 
     assert keys(found) == [ACTIVE]
     assert body(found, ACTIVE)["metadata"]["ownerReferences"][0]["uid"] == "uid-of-chat"
+
+
+MEMORY = (CONFIG_MAP, "chat-interactive-tuning")
+
+
+def test_a_foreign_object_in_place_of_the_tuners_memory_holds_the_pool_and_is_named() -> None:
+    observed = with_object(an_empty_cluster(), *MEMORY, managedFields=[{"manager": "kubectl"}])
+
+    found = planned(a_resource(), observed)
+
+    assert ACTIVE not in keys(found)
+    (refusal,) = found.refusals
+    assert (refusal.reason, refusal.pool) == ("NameConflict", "interactive")
+    assert "ConfigMap chat-interactive-tuning" in refusal.message
+
+
+def test_the_tuners_memory_is_neither_applied_nor_deleted_whatever_its_labels_are() -> None:
+    managers = [{"manager": TUNER_MANAGER}]
+    labels = {"specfleet.dev/deployment": "chat", "specfleet.dev/pool": "edited"}
+    observed = with_object(running(a_resource()), *MEMORY, labels=labels, managedFields=managers)
+
+    found = planned(a_resource(), observed)
+
+    assert (found.desired, found.removals, found.refusals) == ((), (), ())
