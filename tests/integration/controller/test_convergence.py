@@ -102,7 +102,8 @@ class World:
 
     def _add(self, body: Object) -> None:
         metadata = body["metadata"]
-        self.queue.add(Key(NAMESPACE, metadata["name"]), generation=metadata["generation"])
+        revision = metadata["uid"], metadata["generation"]
+        self.queue.add(Key(NAMESPACE, metadata["name"]), revision=revision)
 
 
 Step = Callable[[World], Awaitable[None] | None]
