@@ -16,7 +16,7 @@ import numpy as np
 import torch
 
 from specfleet_engine.batch import Rows
-from specfleet_engine.cache import FeatureCache
+from specfleet_engine.cache import BLOCK_SIZE, FeatureCache
 from specfleet_engine.proposers.drawing import Drawing, Vocabulary, draw_next
 from specfleet_engine.proposers.proposer import Draft, Needs
 from specfleet_engine.proposers.shared import SharedReads
@@ -161,10 +161,16 @@ class ChainProposer:
         rows = []
         for sequence in sequences:
             progress = self._settled(sequence)
-            end = min(sequence.written, self._network.reach or sequence.written)
-            if len(sequence) - progress.read <= NEAR or end <= progress.read or not budget:
+            if len(sequence) - progress.read <= NEAR or not budget:
                 continue
-            end = min(end, progress.read + budget)
+            # Another sequence may have read what they share by now.
+            progress.read = max(progress.read, self._shared.known(sequence))
+            end = min(sequence.written, self._network.reach or sequence.written)
+            if end > progress.read + budget:
+                # A block that is begun is wiped: no part of a shared one may be left to others to read again.
+                end = (progress.read + budget) // BLOCK_SIZE * BLOCK_SIZE
+            if end <= progress.read:
+                continue
             budget -= end - progress.read
             rows.append(_rest(sequence, progress.read, end))
         if rows:

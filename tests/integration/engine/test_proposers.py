@@ -341,11 +341,11 @@ def test_a_head_drafts_nothing_beyond_its_own_positions(
     assert positions == set(range(48))
 
 
-def keys_of(model: Any, tokens: Tokens) -> torch.Tensor:
-    """The keys [tokens, kv heads, size] of the first layer that transformers calculates in one pass."""
+def keys_of(model: Any, tokens: Tokens, layer: int = 0) -> torch.Tensor:
+    """The keys [tokens, kv heads, size] of a layer that transformers calculates in one pass."""
     with torch.inference_mode():
         cache = model(torch.from_numpy(tokens)[None], use_cache=True).past_key_values
-    keys: torch.Tensor = cache.layers[0].keys[0].transpose(0, 1)
+    keys: torch.Tensor = cache.layers[layer].keys[0].transpose(0, 1)
     return keys
 
 
@@ -374,6 +374,31 @@ def test_what_a_draft_model_has_read_has_no_gap_and_ends_at_the_verified_tokens(
             slots = torch.from_numpy(slots_for(sequence.blocks, 0, read))
             keys = network._kv.keys[0].flatten(0, 1)[slots]
             assert torch.allclose(keys, keys_of(reference, sequence.tokens[:read]), atol=1e-4)
+
+
+@pytest.mark.parametrize("tail", [7, 13, 18])
+def test_catching_up_on_a_shared_prompt_leaves_whole_what_others_have_read(llama: Path, tail: int) -> None:
+    core = a_drafting_core(llama, "draftModel", llama, max_model_len=1024)
+    shared = prompt(1, CATCH_UP_TOKENS_PER_STEP + 33)
+    for number in range(3):
+        core.add(greedy(f"r{number}", (*shared, *prompt(number + 2, tail)), 60))
+        while core.load().decoding <= number:
+            core.step(0)
+    chain = core._proposer
+    assert isinstance(chain, ChainProposer)
+    network = chain._network
+    assert isinstance(network, ModelNetwork)
+
+    while (step := core.step(3)) and sum(sequence.drafted for sequence in step.sequences) < 9:
+        pass
+
+    reference = AutoModelForCausalLM.from_pretrained(llama, dtype=torch.float32)
+    for sequence in core._sequences.values():
+        read = chain._settled(sequence).read
+        slots = torch.from_numpy(slots_for(sequence.blocks, 0, read))
+        keys = network._kv.keys[-1].flatten(0, 1)[slots]
+        # A layer's keys show what the layers below it have seen.
+        assert torch.allclose(keys, keys_of(reference, sequence.tokens[:read], layer=-1), atol=1e-4)
 
 
 def test_a_name_that_is_used_again_begins_anew(llama: Path) -> None:
