@@ -141,8 +141,9 @@ class EagleNetwork:
             group.mask[..., 0] = group.narrow[..., 0] = float("-inf")
         if states is None:
             features = self._features.read(self._slots_before(batch))
-            # A request whose numbers failed must not leave any of them in blocks that others get.
-            states = self._head.enter(features.nan_to_num())
+            # A request whose numbers failed must not leave any of them in blocks that others get. The largest
+            # number of its type in place of an infinity would overflow in the next product.
+            states = self._head.enter(features.nan_to_num(nan=0.0, posinf=0.0, neginf=0.0))
         return self._head.run(batch.tokens, states, batch.positions - 1, batch)
 
     def _slots_before(self, batch: Batch) -> torch.Tensor:

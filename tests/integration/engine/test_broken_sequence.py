@@ -7,8 +7,15 @@ import torch
 from safetensors.torch import load_file, save_file
 from tests.integration.engine.checkpoints import save_random
 from tests.integration.engine.driving import a_core, greedy
+from tests.integration.engine.proposer_checkpoints import HIDDEN, edit_tensors, save_random_eagle
 
+from specfleet_engine.batch import Rows
+from specfleet_engine.cache import FeatureCache
 from specfleet_engine.core import PROMPT_TOKENS_PER_STEP, EngineCore
+from specfleet_engine.load import load_model
+from specfleet_engine.proposers.chain import ChainProposer
+from specfleet_engine.proposers.choose import read_heads
+from specfleet_engine.proposers.networks import EagleNetwork
 from specfleet_engine.sequence import Sequence
 from specfleet_serving.core import Request, StepFailed
 
@@ -57,6 +64,30 @@ def test_a_sequence_without_numbers_fails_alone_and_its_blocks_are_fit_for_other
     assert together == alone | {request.id: None for request in bad}
     assert all(text == alone["good"] for text in afterwards.values())
     assert core.load().kv_usage == 0
+
+
+@pytest.mark.parametrize("value", [torch.nan, torch.inf, -torch.inf])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_states_without_numbers_leave_numbers_in_the_blocks_of_a_head(
+    llama: Path, tmp_path: Path, dtype: torch.dtype, value: float
+) -> None:
+    folder = save_random_eagle(tmp_path)
+    # Its rows add up to more than 1, so that the largest number of a type leads beyond it.
+    edit_tensors(folder, fc__weight=torch.ones(HIDDEN, 2 * HIDDEN))
+    chain = read_heads("eagle", folder, load_model(llama, dtype))
+    assert isinstance(chain, ChainProposer)
+    network = chain._network
+    assert isinstance(network, EagleNetwork)
+    features = FeatureCache(1, HIDDEN, dtype, torch.device("cpu"))
+    features.write(torch.arange(8), 0, torch.full((8, HIDDEN), value, dtype=dtype))
+    network.prepare(1, features)
+    sequence = Sequence(greedy("bad", range(5, 14), 5), 64)
+    sequence.blocks = [0]
+
+    network.read([Rows(sequence, 1, sequence.tokens[1:])])
+
+    assert network._kv.keys.isfinite().all()
+    assert network._kv.values.isfinite().all()
 
 
 def test_the_first_chunks_of_a_prompt_that_fails_at_its_end_are_not_published(poisoned: Path) -> None:
