@@ -47,7 +47,7 @@ class Answer:
         self._drafts = drafts
         with_logprobs = request.wanted_logprobs is not None
         self._choices = {
-            request_id: _Choice(index, LogprobWriter(tokenizer, chat) if with_logprobs else None)
+            request_id: _Choice(index, LogprobWriter(tokenizer, chat, prompt) if with_logprobs else None)
             for index, request_id in enumerate(request_ids)
         }
 

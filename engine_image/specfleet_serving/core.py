@@ -44,11 +44,15 @@ class Sampling:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """One sequence to generate. The prompt is already tokenised and fits the model's length."""
+    """One sequence to generate. The prompt is already tokenised and fits the model's length.
+
+    ``continues``: the answer's text goes on where the prompt's ends, as a completion's does and a chat's not.
+    """
 
     id: str
     prompt: tuple[int, ...]
     sampling: Sampling
+    continues: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,15 +8,15 @@ from specfleet_serving.text import Detokeniser
 
 
 class LogprobWriter:
-    """Writes the log-probabilities of one choice, run after run."""
+    """Writes the log-probabilities of one choice, run after run. A completion goes on from ``prompt``."""
 
-    def __init__(self, tokenizer: Tokenizer, chat: bool) -> None:
+    def __init__(self, tokenizer: Tokenizer, chat: bool, prompt: Sequence[int] = ()) -> None:
         self._tokenizer = tokenizer
         self._chat = chat
         self._offset = 0
         # Offsets point into the text that this gives: a character may be spread over tokens, special tokens
         # have none, and the first word of a text may lose the space of its token.
-        self._detokeniser = Detokeniser(tokenizer)
+        self._detokeniser = Detokeniser(tokenizer, prompt)
 
     def write(self, tokens: Sequence[int], logprobs: Sequence[TokenLogprob]) -> dict[str, Any]:
         """Give the ``logprobs`` of a choice for these tokens."""

@@ -65,7 +65,9 @@ class StepLoop:
 
     def submit(self, request: Request) -> None:
         """Queue a request; its outputs come through ``deliver``."""
-        active = Active(request, Assembler(self._tokenizer, request.sampling), time.monotonic())
+        before = request.prompt if request.continues else ()
+        assembler = Assembler(self._tokenizer, request.sampling, before)
+        active = Active(request, assembler, time.monotonic())
         with self._changed:
             self._inbox.append(active)
             self._queued += 1

@@ -121,7 +121,7 @@ class Service:
         chat = isinstance(request, ChatRequest)
         name = f"{'chatcmpl' if chat else 'cmpl'}-{uuid.uuid4().hex}"
         choices = [
-            core.Request(f"{name}-{index}" if index else name, prompt, _reseeded(sampling, index))
+            core.Request(f"{name}-{index}" if index else name, prompt, _reseeded(sampling, index), not chat)
             for index in range(request.n)
         ]
         level = self.settings.answer_metrics

@@ -17,6 +17,8 @@ FinishReason = Literal["stop", "length"]
 REPLACEMENT = "\ufffd"
 # A character has at most four bytes: a longer run of undecodable tokens will not become text any more.
 LONGEST_HELD_TOKENS = 8
+# How much of the end of a prompt says how the text goes on: more than one character whose bytes are tokens.
+CONTEXT_TOKENS = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,13 +31,18 @@ class Piece:
 
 
 class Detokeniser:
-    """Decodes a growing list a window at a time; holds back bytes that are not a whole character yet."""
+    """Decodes a growing list a window at a time; holds back bytes that are not a whole character yet.
 
-    def __init__(self, tokenizer: Tokenizer) -> None:
+    The text goes on from that of the tokens ``before``, if they end with a whole character.
+    """
+
+    def __init__(self, tokenizer: Tokenizer, before: Sequence[int] = ()) -> None:
         self._tokenizer = tokenizer
-        self._window: list[int] = []  # tokens whose text was given out last, then held ones
-        self._given = 0
-        self._given_text = ""
+        self._window = list(before[-CONTEXT_TOKENS:])  # tokens whose text was given out last, then held ones
+        self._given_text = tokenizer.decode(self._window)
+        if self._given_text.endswith(REPLACEMENT):
+            self._window, self._given_text = [], ""
+        self._given = len(self._window)
 
     def push(self, token: int) -> str:
         """Take one token; give the text that is certain now."""
@@ -63,14 +70,14 @@ class Detokeniser:
 
 
 class Assembler:
-    """The output of one request: decides its end and what text may leave."""
+    """The output of one request: decides its end and what text may leave. It goes on from ``before``."""
 
-    def __init__(self, tokenizer: Tokenizer, sampling: Sampling) -> None:
+    def __init__(self, tokenizer: Tokenizer, sampling: Sampling, before: Sequence[int] = ()) -> None:
         self._ends = sampling.ends
         self._stop = sampling.stop
         self._least = sampling.min_tokens
         self._limit = sampling.max_tokens
-        self._detokeniser = Detokeniser(tokenizer)
+        self._detokeniser = Detokeniser(tokenizer, before)
         self._held = ""  # not given out: it may be the beginning of a stop string
         self._early = 0  # characters of it that came too early to end the answer
         self.count = 0

@@ -2,13 +2,15 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import openai
 import pytest
 from tests.integration.serving.running import Running, a_running_engine
+
+from specfleet_simulated.tokenizer import FIRST_WORD, VOCABULARY, SimulatedTokenizer
 
 
 @pytest.fixture
@@ -37,6 +39,32 @@ async def test_a_stream_and_a_whole_answer_have_the_same_text(engine: Running) -
     assert "".join(event["choices"][0]["text"] for event in events) == whole["choices"][0]["text"]
     assert events[-1]["choices"][0]["finish_reason"] == whole["choices"][0]["finish_reason"] == "length"
     assert whole["usage"]["completion_tokens"] == 20
+
+
+class WithoutAFirstSpace(SimulatedTokenizer):
+    """Takes the space before a text's first word away, as SentencePiece's tokenizers do."""
+
+    def decode(self, tokens: Sequence[int]) -> str:
+        return super().decode(tokens).removeprefix(" ")
+
+
+@pytest.mark.parametrize(
+    ("route", "prompt", "space"),
+    [
+        ("completions", {"prompt": "the same again"}, " "),
+        ("chat/completions", {"messages": [{"role": "user", "content": "the same again"}]}, ""),
+    ],
+)
+async def test_a_completion_goes_on_from_its_prompt_and_a_chat_begins_anew(
+    route: str, prompt: dict[str, Any], space: str
+) -> None:
+    async with a_running_engine(tokenizer=WithoutAFirstSpace()) as engine:
+        body = {"model": "m", "max_tokens": 1, "return_token_ids": True} | prompt
+        (choice,) = (await engine.client.post(f"/v1/{route}", json=body)).json()["choices"]
+
+    word = VOCABULARY[choice["token_ids"][0] - FIRST_WORD]
+    text = choice["text"] if "text" in choice else choice["message"]["content"]
+    assert text == space + word
 
 
 @pytest.mark.fault("vllm#7627")

@@ -1,5 +1,6 @@
 """Tokenizers whose tokens are not their text alone, as SentencePiece's are."""
 
+import pytest
 from tokenizers import AddedToken, Tokenizer, decoders, models
 from transformers import PreTrainedTokenizerFast
 
@@ -29,6 +30,26 @@ def sentence_pieces() -> EngineTokenizer:
     return EngineTokenizer(
         PreTrainedTokenizerFast(tokenizer_object=backend), frozenset({END}), vocabulary_size=len(PIECES)
     )
+
+
+@pytest.mark.parametrize(
+    ("prompt", "text", "offsets"),
+    [
+        pytest.param((), "sat cats", [0, 3, 7], id="alone"),
+        pytest.param((2,), " sat cats", [0, 4, 8], id="after-a-word"),
+        pytest.param((0, END), "sat cats", [0, 3, 7], id="after-special-tokens"),
+        pytest.param((2, EURO[0]), "sat cats", [0, 3, 7], id="after-a-part-of-a-character"),
+    ],
+)
+def test_a_completion_goes_on_from_its_prompt(prompt: tuple[int, ...], text: str, offsets: list[int]) -> None:
+    tokens = (3, 2, 7)
+    tokenizer = sentence_pieces()
+
+    piece = Assembler(tokenizer, Sampling(max_tokens=3), prompt).push(tokens)
+    shown = LogprobWriter(tokenizer, False, prompt).write(tokens, [TokenLogprob(-1.0)] * 3)
+
+    assert piece.text == text
+    assert shown["text_offset"] == offsets
 
 
 def test_offsets_point_into_the_text_that_the_answer_has() -> None:
