@@ -2,9 +2,11 @@
 
 All rows lie in one flat row of tokens. Sequences with equally many rows form a group, which attention takes
 in one call: plain decode is a group of one row, verification a group of K+1 rows, a prompt chunk a group of
-its own.
+its own. Where lengths differ much, or a long text is shared by many, there are more groups: attention gathers
+what a group sees.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import groupby
 
@@ -75,13 +77,13 @@ def build_batch(rows: list[Rows], kv: KVCache, features: FeatureCache | None = N
 
     With ``features`` the model writes the states that it `TargetModel.watch`es there.
     """
-    ordered = sorted(rows, key=_width)
+    ordered = sorted(rows, key=lambda row: (_width(row), row.start))
     positions: list[Tokens] = []
     slots: list[Tokens] = []
     groups: list[Group] = []
     begin = 0
-    for width, members in groupby(ordered, key=_width):
-        same = list(members)
+    for same in _alike(ordered, kv.tokens // BLOCK_SIZE):
+        width = _width(same[0])
         starts = np.array([member.start for member in same], dtype=np.int64)
         places = starts[:, None] + np.arange(width)
         table = _table(same, width)
@@ -107,6 +109,22 @@ def build_batch(rows: list[Rows], kv: KVCache, features: FeatureCache | None = N
 
 def _width(rows: Rows) -> int:
     return len(rows.tokens)
+
+
+def _alike(ordered: list[Rows], most_blocks: int) -> Iterator[list[Rows]]:
+    """Split ``ordered`` into sequences of one width whose tables have no more blocks than the cache.
+
+    So what attention gathers for a layer is never more than the layer has (`memory.largest_step_bytes`).
+    """
+    for width, members in groupby(ordered, key=_width):
+        found: list[Rows] = []
+        for member in members:
+            # The last one is the longest, and the others' lines are filled up to it.
+            if found and (len(found) + 1) * blocks_for(member.start + width) > most_blocks:
+                yield found
+                found = []
+            found.append(member)
+        yield found
 
 
 def _table(members: list[Rows], width: int) -> Tokens:

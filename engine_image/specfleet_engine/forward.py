@@ -58,7 +58,12 @@ class TargetModel:
 
     @property
     def kv_bytes_per_token(self) -> int:
-        return self.layers * 2 * self.kv_heads * self.head_size * self.dtype.itemsize
+        return self.layers * self.layer_bytes_per_token
+
+    @property
+    def layer_bytes_per_token(self) -> int:
+        """Keys and values of one layer."""
+        return 2 * self.kv_heads * self.head_size * self.dtype.itemsize
 
     @property
     def feature_bytes_per_token(self) -> int:

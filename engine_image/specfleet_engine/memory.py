@@ -39,7 +39,7 @@ def affordable_blocks(bytes_per_token: int, max_model_len: int, max_num_seqs: in
 
 
 class Lines(Protocol):
-    """The part of `TargetModel` that says how large a line of logits is."""
+    """The part of `TargetModel` that says how large a line of logits is, and a layer's KV."""
 
     vocabulary_size: int
     device: torch.device
@@ -47,11 +47,14 @@ class Lines(Protocol):
     @property
     def logits_bytes_per_row(self) -> int: ...
 
+    @property
+    def layer_bytes_per_token(self) -> int: ...
+
 
 def largest_step_bytes(model: Lines, limits: Limits, *, draws: bool) -> int:
-    """What a step takes for logits and for what is sampled from them, when the batch is full.
+    """What a step takes when the batch is full: for logits and what is sampled from them, or in attention.
 
-    Every sequence verifies drafts of the largest depth with all that a request may ask for: penalties,
+    Attention gathers what a group of sequences sees, of one layer, and no more than the layer has. Every sequence verifies drafts of the largest depth with all that a request may ask for: penalties,
     top_k, top_p, log-probabilities. ``draws``: the drafts come with their distributions.
     """
     size, fp32 = model.vocabulary_size, 4
@@ -62,7 +65,8 @@ def largest_step_bytes(model: Lines, limits: Limits, *, draws: bool) -> int:
     edits = fp32 * size + EDIT_BYTES * min(limits.max_model_len, size)
     line = max(LINE_BYTES_PER_TOKEN * size, edits)
     laws = drafts * size * fp32 if draws else 0
-    return lines * model.logits_bytes_per_row + laws + in_work * line
+    sampled = lines * model.logits_bytes_per_row + laws + in_work * line
+    return max(sampled, limits.kv_tokens * model.layer_bytes_per_token)
 
 
 def check_memory(kv_bytes: int, step_bytes: int, free: int) -> None:

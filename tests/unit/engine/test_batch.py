@@ -26,3 +26,24 @@ def test_a_short_sequence_beside_a_long_one_reads_no_block_of_another() -> None:
     # What fills the line up is hidden by the mask, which does not hide a NaN.
     assert group.table.tolist() == [[4, 4, 4], [0, 7, 2]]
     assert torch.isneginf(group.mask[0, 0, 0, BLOCK_SIZE:]).all()
+
+
+def test_no_group_gathers_more_than_the_cache_has() -> None:
+    """Two of one block beside one of eight would be filled up to 24 blocks, of a cache of ten."""
+    kv = KVCache(1, 10, 1, 4, torch.float32, torch.device("cpu"))
+    long = list(range(8))
+
+    batch = build_batch([a_row(long), a_row([8]), a_row([9])], kv)
+
+    assert [group.table.tolist() for group in batch.groups] == [[[8], [9]], [long]]
+    assert [(group.begin, group.end) for group in batch.groups] == [(0, 2), (2, 3)]
+
+
+def test_a_long_text_that_many_share_is_not_gathered_for_all_at_once() -> None:
+    kv = KVCache(1, 9, 1, 4, torch.float32, torch.device("cpu"))
+    shared = [0, 1, 2]
+
+    batch = build_batch([a_row([*shared, last]) for last in (3, 4, 5, 6, 7)], kv)
+
+    assert [len(group.table) for group in batch.groups] == [2, 2, 1]
+    assert [line[-1] for group in batch.groups for line in group.table.tolist()] == [3, 4, 5, 6, 7]

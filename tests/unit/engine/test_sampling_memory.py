@@ -96,6 +96,7 @@ def test_the_largest_step_is_counted_with_all_that_is_sampled(draws: bool, laws:
         vocabulary_size = 1000
         device = CPU
         logits_bytes_per_row = 6000
+        layer_bytes_per_token = 1000
 
     limits = Limits(2048, max_num_seqs=10, max_depth=3, method="m", kv_tokens=4096, kv_block_size=16)
 
@@ -104,6 +105,18 @@ def test_the_largest_step_is_counted_with_all_that_is_sampled(draws: bool, laws:
     # 10 x 4 lines of logits; of 10 x 3 drafts the distribution; and in work all lines, each with edits of
     # all 1,000 tokens that can be different, of 100 bytes, on a copy of the line.
     assert counted == 40 * 6000 + laws * 30 * 4000 + 40 * (4000 + 1000 * 100)
+
+
+def test_a_layer_that_is_gathered_whole_counts_if_it_is_larger_than_what_is_sampled() -> None:
+    class Model:
+        vocabulary_size = 1000
+        device = CPU
+        logits_bytes_per_row = 6000
+        layer_bytes_per_token = 4096
+
+    limits = Limits(2048, max_num_seqs=10, max_depth=3, method="m", kv_tokens=100_000, kv_block_size=16)
+
+    assert largest_step_bytes(Model(), limits, draws=False) == 409_600_000
 
 
 def test_lines_in_work_take_256_mib_whatever_the_vocabulary() -> None:
