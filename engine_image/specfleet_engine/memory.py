@@ -54,7 +54,8 @@ class Lines(Protocol):
 def largest_step_bytes(model: Lines, limits: Limits, *, draws: bool) -> int:
     """What a step takes when the batch is full: for logits and what is sampled from them, or in attention.
 
-    Attention gathers what a group of sequences sees, of one layer, and no more than the layer has. Every sequence verifies drafts of the largest depth with all that a request may ask for: penalties,
+    Attention gathers what a group of sequences sees, of one layer, and no more than the layer has.
+    Every sequence verifies drafts of the largest depth with all that a request may ask for: penalties,
     top_k, top_p, log-probabilities. ``draws``: the drafts come with their distributions.
     """
     size, fp32 = model.vocabulary_size, 4

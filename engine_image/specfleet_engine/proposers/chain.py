@@ -192,10 +192,12 @@ class ChainProposer:
             wrong = np.flatnonzero(after != progress.fed[: len(after)])
             before = progress.read
             right = int(wrong[0]) if len(wrong) else len(after)
-            # What was drawn for a rejected draft may be the same token; the last one is always left to read.
-            progress.read = min(before + right, len(sequence) - 1)
+            progress.read = before + right
             progress.fed = progress.fed[:0]
-            self._shared.note(sequence, before, progress.read)
+            self._shared.note(sequence, before, min(progress.read, len(sequence) - 1))
+        # The last token is always left to read: what was drawn for a rejected draft may be the same token,
+        # and a step that failed adds none to those that were read for its drafts.
+        progress.read = min(progress.read, len(sequence) - 1)
         return progress
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from tests.integration.engine.checkpoints import save_random
 from tests.integration.engine.proposer_checkpoints import save_draft_model
@@ -120,6 +120,7 @@ def small_core(
 
 @pytest.mark.fault("vllm#18485")
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@example(actions=[("add", 9, 9), ("step", 1, 2), ("fault", 1, False), ("step", 1, 2)])
 @given(actions=st.lists(ACTION, min_size=5, max_size=40))
 def test_after_any_mix_of_requests_cancels_and_faults_all_blocks_are_free(
     small_core: EngineCore, actions: list[tuple[str, int, int]]
