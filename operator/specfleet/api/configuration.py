@@ -1,8 +1,9 @@
 """The operator's own configuration: chart values, mounted as one YAML file. Unknown keys are refused."""
 
-from typing import Literal
+from typing import Literal, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
+from pydantic_core import PydanticCustomError
 
 from specfleet.api.resource import Written
 
@@ -53,10 +54,28 @@ class TuningPace(Written):
 
 
 class LeaderElection(Written):
+    """A leader gives up ``renew_deadline_seconds`` after it last renewed, before others may take over."""
+
     lease_name: str = "specfleet-operator"
     duration_seconds: float = 15.0
     renew_deadline_seconds: float = 10.0
-    retry_seconds: float = 2.0
+    retry_seconds: float = Field(default=2.0, gt=0)
+
+    @model_validator(mode="after")
+    def _in_order(self) -> Self:
+        if not self.duration_seconds > self.renew_deadline_seconds > self.retry_seconds:
+            raise PydanticCustomError(
+                "leader_election",
+                "durationSeconds ({duration}) must be more than renewDeadlineSeconds ({deadline}), and that "
+                "more than retrySeconds ({retry}): else a leader that is cut off writes on while another "
+                "leads, or gives up before it renews; write for example 15, 10 and 2",
+                {
+                    "duration": f"{self.duration_seconds:g}",
+                    "deadline": f"{self.renew_deadline_seconds:g}",
+                    "retry": f"{self.retry_seconds:g}",
+                },
+            )
+        return self
 
 
 class Configuration(Written):
