@@ -53,7 +53,7 @@ class FleetReader:
                 self._parts[name] = 2 * parts
                 refused = True
                 continue
-            if refused:
+            if refused and found:  # empty parts tell nothing of what an answer may hold
                 self._most[name] = math.ceil(len(found) / parts)
             self._parts[name] = max(1, math.ceil(len(found) / self._most[name]))
             return found

@@ -85,6 +85,24 @@ async def test_one_namespace_that_is_too_large_is_an_error_and_no_partial_answer
         await FleetReader(Source(series=10, most=5), "", 15.0).read(FLEET, 0.0)
 
 
+async def test_parts_that_come_back_empty_after_a_refusal_are_no_series_and_no_failure() -> None:
+    source = Source(series=10, most=25)
+    reader = FleetReader(source, "", 15.0)
+    whole = source.query
+
+    async def emptied(promql: str, at: float) -> list[Series]:
+        found = await whole(promql, at)  # raises for the whole fleet
+        return found if source.series == 1 else []
+
+    source.query = emptied  # type: ignore[method-assign]
+
+    assert await reader.read(FLEET, 0.0) == []
+
+    source.series = 1
+    assert len(await reader.read(FLEET, 15.0)) == len(TEAMS)
+    assert "namespace" not in source.asked[-1]
+
+
 async def test_a_fleet_that_has_shrunk_is_read_in_one_query_again() -> None:
     source = Source(series=10, most=25)
     reader = FleetReader(source, "", 15.0)
