@@ -73,11 +73,11 @@ class Batch:
 
 
 def build_batch(rows: list[Rows], kv: KVCache, features: FeatureCache | None = None) -> Batch:
-    """Lay the rows out by equal width and say where their KV goes and what each may see.
+    """Lay the rows out by width, else in their order, and say where their KV goes and what each may see.
 
     With ``features`` the model writes the states that it `TargetModel.watch`es there.
     """
-    ordered = sorted(rows, key=lambda row: (_width(row), row.start))
+    ordered = sorted(rows, key=_width)
     positions: list[Tokens] = []
     slots: list[Tokens] = []
     groups: list[Group] = []
@@ -118,11 +118,13 @@ def _alike(ordered: list[Rows], most_blocks: int) -> Iterator[list[Rows]]:
     """
     for width, members in groupby(ordered, key=_width):
         found: list[Rows] = []
+        longest = 0
         for member in members:
-            # The last one is the longest, and the others' lines are filled up to it.
-            if found and (len(found) + 1) * blocks_for(member.start + width) > most_blocks:
+            # Every line is filled up to the longest.
+            longest = max(longest, blocks_for(member.start + width))
+            if found and (len(found) + 1) * longest > most_blocks:
                 yield found
-                found = []
+                found, longest = [], blocks_for(member.start + width)
             found.append(member)
         yield found
 

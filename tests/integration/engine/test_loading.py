@@ -165,11 +165,11 @@ def test_the_kv_cache_is_not_larger_than_all_sequences_can_use(folder: Path) -> 
 def test_memory_that_is_not_there_is_refused_at_the_start(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # 1 layer x 2 x 2 heads x 32 x 4 bytes a token, 3 x 112 tokens; 3 requests of 3 lines of 384 tokens, each
+    # 1 layer x 2 x 2 heads x 32 x 4 bytes a token, 3 x 112 tokens; 3 requests of 4 lines of 384 tokens, each
     # with 8 bytes of logits and 40 of what is sampled from them.
-    needed = 3 * 112 * 512 + 3 * 3 * 384 * (8 + 40)
+    needed = 3 * 112 * 512 + 3 * 4 * 384 * (8 + 40)
     model = load_model(folder, torch.float32)
-    limits = {"max_model_len": 100, "max_num_seqs": 3, "max_depth": 2, "kv_cache_mib": 64}
+    limits = {"max_model_len": 100, "max_num_seqs": 3, "max_depth": 3, "kv_cache_mib": 64}
     monkeypatch.setattr(core_module, "free_bytes", lambda _: needed)
     EngineCore(model, NgramProposer(2, 5), **limits)
     monkeypatch.setattr(core_module, "free_bytes", lambda _: needed - 1)

@@ -35,8 +35,16 @@ def test_no_group_gathers_more_than_the_cache_has() -> None:
 
     batch = build_batch([a_row(long), a_row([8]), a_row([9])], kv)
 
-    assert [group.table.tolist() for group in batch.groups] == [[[8], [9]], [long]]
-    assert [(group.begin, group.end) for group in batch.groups] == [(0, 2), (2, 3)]
+    assert [group.table.tolist() for group in batch.groups] == [[long], [[8], [9]]]
+    assert [(group.begin, group.end) for group in batch.groups] == [(0, 1), (1, 3)]
+
+
+def test_sequences_of_one_width_stay_in_their_order() -> None:
+    """A proposer hands states along in the order of its rows."""
+    kv = KVCache(1, 10, 1, 4, torch.float32, torch.device("cpu"))
+    rows = [a_row(blocks) for blocks in ([3, 4], [5], [0, 1, 2], [6])]
+
+    assert build_batch(rows, kv).rows == tuple(rows)
 
 
 def test_a_long_text_that_many_share_is_not_gathered_for_all_at_once() -> None:
