@@ -277,14 +277,26 @@ def identities(pods: Iterable[Mapping[str, Any]]) -> dict[str, int]:
 
 
 def wait_ready(kube: Kube, namespace: str, name: str, *, seconds: float = 120) -> dict[str, Any]:
-    """Wait until a deployment is Ready at its current generation; give it."""
+    """Wait until a deployment is Ready at its current generation, and its Service reachable; give it."""
 
     def ready() -> dict[str, Any] | None:
         found = kube.get("specdep", namespace, name) or {}
         at = condition(found, "Ready").get("observedGeneration")
         return found if is_ready(found) and at == found["metadata"]["generation"] else None
 
-    return wait_for(f"{namespace}/{name} is Ready", ready, seconds=seconds)
+    found = wait_for(f"{namespace}/{name} is Ready", ready, seconds=seconds)
+    if engine_pods(kube, namespace, name):
+        # A Service gets its endpoints later, the more the cluster has to do; until then the API server's
+        # proxy says that there is no such Service.
+        wait_for(f"{namespace}/{name} has endpoints", lambda: endpoints(kube, namespace, name), seconds=60)
+    return found
+
+
+def endpoints(kube: Kube, namespace: str, name: str) -> list[dict[str, Any]]:
+    """Give the endpoints of a Service that requests may go to."""
+    slices = kube.list("endpointslices", namespace, f"kubernetes.io/service-name={name}")
+    found = [endpoint for each in slices for endpoint in each.get("endpoints") or ()]
+    return [endpoint for endpoint in found if endpoint["conditions"].get("ready")]
 
 
 def pool_status(kube: Kube, namespace: str, name: str) -> dict[str, Any]:
