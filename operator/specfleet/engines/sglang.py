@@ -54,7 +54,11 @@ class SglangEngine:
                 liveness=Probe("/health", period=30, timeout=_HEALTH_SECONDS, failures=3),
                 readiness=Probe("/ready"),
             ),
-            environment=(*stock.ENVIRONMENT, ("SGLANG_CACHE_DIR", f"{SCRATCH_PATH}/.cache/sglang")),
+            environment=(
+                *stock.ENVIRONMENT,
+                ("SGLANG_CACHE_DIR", f"{SCRATCH_PATH}/.cache/sglang"),
+                ("SGLANG_TIMEOUT_KEEP_ALIVE", stock.KEEP_ALIVE_SECONDS),
+            ),
             shared_memory_mib=stock.shared_memory_mib(gpus(spec)),
             run_as_user=stock.USER_ID,
         )

@@ -19,6 +19,10 @@ ENVIRONMENT = (
     ("TRITON_CACHE_DIR", f"{_CACHE}/triton"),
 )
 
+# Longer than clients (aiohttp 15 s) and load balancers (60 s) keep an idle connection: the engine must not be
+# the side that closes it, as a request that is under way just then fails. Both engines' default is 5 s.
+KEEP_ALIVE_SECONDS = "75"
+
 # NCCL and the engine's message queues; 2 GiB is what vLLM's own manifest takes for one GPU.
 _SHARED_MEMORY_MIB = 1024
 _SHARED_MEMORY_MIB_PER_GPU = 1024

@@ -72,6 +72,7 @@ class VllmEngine:
                 *stock.ENVIRONMENT,
                 ("VLLM_CACHE_ROOT", f"{SCRATCH_PATH}/.cache/vllm"),
                 ("VLLM_NO_USAGE_STATS", "1"),
+                ("VLLM_HTTP_TIMEOUT_KEEP_ALIVE", stock.KEEP_ALIVE_SECONDS),
                 *(_plugin_environment() if live else ()),
             ),
             shared_memory_mib=stock.shared_memory_mib(gpus(spec)),

@@ -202,3 +202,8 @@ def test_ngram_drafts_do_not_run_with_attention_data_parallelism() -> None:
 )
 def test_devices_are_counted_over_all_ways_to_share_them(fields: dict[str, Any], gpus: int) -> None:
     assert SGLANG.devices(a_spec("sglang", **fields)) == gpus
+
+
+def test_an_idle_connection_outlives_that_of_load_balancers() -> None:
+    """60 s is what nginx and the load balancers of clouds keep."""
+    assert int(dict(SGLANG.runtime(a_spec("sglang")).environment)["SGLANG_TIMEOUT_KEEP_ALIVE"]) > 60

@@ -297,6 +297,11 @@ def test_devices_are_counted_over_all_ways_to_share_them_and_shared_memory_grows
     assert VLLM.runtime(spec).shared_memory_mib == 1024 + 1024 * gpus
 
 
+def test_an_idle_connection_outlives_that_of_load_balancers() -> None:
+    """60 s is what nginx and the load balancers of clouds keep; with 5 s one request of a demo failed."""
+    assert int(dict(VLLM.runtime(a_spec()).environment)["VLLM_HTTP_TIMEOUT_KEEP_ALIVE"]) > 60
+
+
 def test_the_caches_of_a_user_without_a_home_lie_on_the_scratch_volume() -> None:
     variables = dict(VLLM.runtime(a_spec()).environment)
 
