@@ -25,6 +25,8 @@ from specfleet_engine.start import load
 # A processor that lacks a level's instructions runs the best one that it has.
 PROCESSORS = [pytest.param(frozenset(), id="torch")]
 PROCESSORS += [pytest.param(cpu_flags() & needed, id=name) for name, (_, needed) in LEVELS.items()]
+# The compiled layers lack some biases: those models compute in torch.
+COMPILED = [kind for kind in KINDS if not kind.endswith("-bias")]
 PROMPTS = [
     tuple(np.random.default_rng(seed).integers(3, VOCABULARY, size=9 + 40 * seed)) for seed in range(3)
 ]
@@ -85,14 +87,14 @@ def test_embeddings_are_those_of_the_file_also_where_the_head_is_the_same_table(
     assert torch.equal(got, table.to(dtype)[tokens])
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", COMPILED)
 def test_no_page_of_the_file_stays_where_compiled_layers_hold_the_weights(tmp_path: Path, kind: str) -> None:
     folder = save_random(tmp_path, kind, layers=2)
 
     model = load_model(folder, torch.float32)
 
     if not model.kernel.startswith("native"):
-        pytest.skip("no compiled layers for this model on this machine")
+        pytest.skip("no compiled layers on this machine")
     assert str(folder) not in Path("/proc/self/maps").read_text()
 
 
