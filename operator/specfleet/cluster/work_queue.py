@@ -88,7 +88,7 @@ class WorkQueue(Generic[K]):
         """Run the key soon, or once within ``delay_seconds``, so that a burst of hints becomes one run.
 
         Of two delays the earlier wins. A back-off is cut short only by another ``revision`` of what the user
-        wrote (his fix): it must differ for each edit, and between two objects that have the name in turn.
+        wrote (the fix): it must differ for each edit, and between two objects that have the name in turn.
         """
         state = self._states.setdefault(key, _State())
         renewed = revision is not None and revision != state.revision
