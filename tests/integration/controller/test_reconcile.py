@@ -58,6 +58,14 @@ def make_ready(store: Store, name: str = "chat-main-active", replicas: int = 2) 
     )
 
 
+async def bring_up(store: Store, reconciler: Reconciler) -> None:
+    """A new resource whose pods are ready, and reconcile has seen it."""
+    store.create(SPECULATIVE_DEPLOYMENT, a_resource())
+    await reconciler.reconcile(CHAT)
+    make_ready(store)
+    await reconciler.reconcile(CHAT)
+
+
 def condition(store: Store, kind: str, name: str = "chat") -> Object:
     status = store.get(SPECULATIVE_DEPLOYMENT, "llm", name)["status"]
     return next(entry for entry in status["conditions"] if entry["type"] == kind)
@@ -83,10 +91,7 @@ async def test_a_new_resource_gets_its_children_with_itself_as_owner(
 async def test_a_second_look_writes_nothing(
     store: Store, client: DirectClient, reconciler: Reconciler
 ) -> None:
-    store.create(SPECULATIVE_DEPLOYMENT, a_resource())
-    await reconciler.reconcile(CHAT)
-    make_ready(store)
-    await reconciler.reconcile(CHAT)
+    await bring_up(store, reconciler)
     await reconciler.reconcile(CHAT)
     before = client.writes
 
@@ -314,10 +319,7 @@ async def test_a_refusal_of_the_api_server_is_shown_and_tried_again(
 async def test_an_edit_that_a_quota_forbids_is_degraded_at_its_generation(
     store: Store, client: DirectClient, reconciler: Reconciler
 ) -> None:
-    store.create(SPECULATIVE_DEPLOYMENT, a_resource())
-    await reconciler.reconcile(CHAT)
-    make_ready(store)
-    await reconciler.reconcile(CHAT)
+    await bring_up(store, reconciler)
     store.merge_patch(
         SPECULATIVE_DEPLOYMENT, "llm", "chat", {"spec": {"pools": [{"name": "main", "replicas": 3}]}}
     )
@@ -358,10 +360,7 @@ async def test_an_answer_that_is_lost_leaves_nothing_that_the_next_look_cannot_f
 
 
 async def test_each_turn_of_a_condition_is_one_event(store: Store, reconciler: Reconciler) -> None:
-    store.create(SPECULATIVE_DEPLOYMENT, a_resource())
-    await reconciler.reconcile(CHAT)
-    make_ready(store)
-    await reconciler.reconcile(CHAT)
+    await bring_up(store, reconciler)
     await reconciler.reconcile(CHAT)
 
     notes = [event["note"] for event in store.list(EVENT, "llm") if event["note"].startswith("Ready is True")]

@@ -2,6 +2,7 @@
 
 import tracemalloc
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 import pytest
@@ -87,20 +88,24 @@ def test_no_edit_takes_more_than_the_check_at_the_start_counts() -> None:
     assert peak + of_numpy < logits.nbytes + EDIT_BYTES * edits
 
 
+@dataclass
+class Sizes:
+    """A model, as far as a step's memory goes."""
+
+    layer_bytes_per_token: int
+    vocabulary_size: int = 1000
+    device: torch.device = CPU
+    logits_bytes_per_row: int = 6000
+
+
 @pytest.mark.fault("vllm#9995")
 @pytest.mark.parametrize(
     ("draws", "laws"), [pytest.param(False, 0, id="look-up"), pytest.param(True, 1, id="drawn-drafts")]
 )
 def test_the_largest_step_is_counted_with_all_that_is_sampled(draws: bool, laws: int) -> None:
-    class Model:
-        vocabulary_size = 1000
-        device = CPU
-        logits_bytes_per_row = 6000
-        layer_bytes_per_token = 1000
-
     limits = Limits(2048, max_num_seqs=10, max_depth=3, method="m", kv_tokens=4096, kv_block_size=16)
 
-    counted = largest_step_bytes(Model(), limits, draws=draws)
+    counted = largest_step_bytes(Sizes(layer_bytes_per_token=1000), limits, draws=draws)
 
     # 10 x 4 lines of logits; of 10 x 3 drafts the distribution; and in work all lines, each with edits of
     # all 1,000 tokens that can be different, of 100 bytes, on a copy of the line.
@@ -108,15 +113,9 @@ def test_the_largest_step_is_counted_with_all_that_is_sampled(draws: bool, laws:
 
 
 def test_a_layer_that_is_gathered_whole_counts_if_it_is_larger_than_what_is_sampled() -> None:
-    class Model:
-        vocabulary_size = 1000
-        device = CPU
-        logits_bytes_per_row = 6000
-        layer_bytes_per_token = 4096
-
     limits = Limits(2048, max_num_seqs=10, max_depth=3, method="m", kv_tokens=100_000, kv_block_size=16)
 
-    assert largest_step_bytes(Model(), limits, draws=False) == 409_600_000
+    assert largest_step_bytes(Sizes(layer_bytes_per_token=4096), limits, draws=False) == 409_600_000
 
 
 def test_lines_in_work_take_256_mib_whatever_the_vocabulary() -> None:
