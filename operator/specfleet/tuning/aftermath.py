@@ -23,7 +23,7 @@ def remembered(
         case HardOff(reason=reason, pause=pause, trial=trial):
             table = known.situation.table
             unloaded = Unloaded(settings.proposer, now, pause, reason, table, trial)
-            return replace(memory, unloaded=unloaded, tried_at=now, judged=None)
+            return replace(memory, unloaded=unloaded, tried_at=now if trial else None, judged=None)
         case LoadProposer():
             return _loaded_again(memory)
     memory = replace(_charged(memory, known, now), written_at=now, ineffective_passes=0)

@@ -4,7 +4,7 @@ Depth 0 with a proposer loaded is not the baseline: it pays a tax, and there may
 earn it back. Only pods that are started without the proposer do not pay. That is a restart, so it is judged
 over the load of a day (`profile`) and by the acceptance of that day. Counters of pods that have a
 proposer hardly tell a tax from dear drafts, so what they leave open is measured in a trial without it, once a
-week at most. Source: design/tuning.md, sections 2, 12 and 13.
+week at most unless it shows a gain. Source: design/tuning.md, sections 2, 12 and 13.
 """
 
 import math
@@ -170,12 +170,15 @@ def settled(settings: PoolSettings, memory: Memory, now: float) -> Memory:
         return memory
     pause = next_pause(memory.last_pause, settings.proposer)
     reason = f"{why(found)}; tried again in {pause / 3600.0:.0f} h"
-    return replace(memory, unloaded=replace(unloaded, since=now, pause=pause, reason=reason, trial=False))
+    kept = replace(unloaded, since=now, pause=pause, reason=reason, trial=False)
+    return replace(memory, unloaded=kept, tried_at=None)
 
 
 def due(settings: PoolSettings, memory: Memory, estimates: Estimates, now: float) -> HardOff | None:
     """Unload the proposer if that has been worth a restart for long enough, and few users meet it now."""
-    found, trial = memory.judged, not is_measured(memory)
+    found, last = memory.judged, memory.last_pause
+    # What was measured before a pause is hours old: the doubt is that of before the first trial.
+    trial = not is_measured(memory) or (last is not None and last.proposer == settings.proposer)
     # Reconcile leaves refused pools as they are, and refuses mode Enforce where there is one depth.
     if found is None or settings.held or settings.actuator == "fixed" or not is_calm(settings, memory):
         return None
@@ -183,7 +186,7 @@ def due(settings: PoolSettings, memory: Memory, estimates: Estimates, now: float
         return None
     if trial and memory.tried_at is not None and now - memory.tried_at < BETWEEN_TRIALS_SECONDS:
         return None
-    pause = DAY if trial else next_pause(memory.last_pause, settings.proposer)
+    pause = DAY if trial else next_pause(last, settings.proposer)
     bar = LEAST_SAVED + restart_share(settings, memory, estimates, pause)
     if trial and found.possibly > bar:
         return HardOff(f"{why(found)}: tries it for 20 min", TRIAL_SECONDS, trial=True)

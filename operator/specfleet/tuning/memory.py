@@ -63,8 +63,8 @@ class Memory:
     ``ineffective_passes`` how often the engines' depths did not fit it. ``usual`` is the survival of the last
     day whatever the traffic was, ``profile`` the load of the last day, ``judged`` what both say of the
     proposer. ``unloaded``: the pods are to serve without it; ``without`` is the fingerprint that they have
-    then, empty: not known. ``tried_at`` is when they were last told to, ``restore`` the table that they get
-    back with the proposer.
+    then, empty: not known. ``tried_at`` is when a trial began that has shown no gain, ``restore`` the table
+    that they get back with the proposer.
     """
 
     fingerprint: str = ""

@@ -1,10 +1,13 @@
 """What to try next: short probes of one depth on the loads in use.
 
 Untried depths and depth 0 are learnt that way; the decision is then made by the rules of `optimise`.
-Source: design/tuning.md, section 8, with three rules of our own:
+Source: design/tuning.md, section 8, with these rules of our own:
 
 * After a jump of acceptance the next probe comes at once and goes straight to the deepest depth that was
   measured here before: its cost is known, only its acceptance is open.
+* All others wait until it is known what the depth in use accepts now: there is nothing to compare them with.
+* After a jump that leaves drafts little to bring, depth 0 is the first. It was compared with the depth in use
+  while that verified other drafts.
 * From depth 0 the first step is the shallowest depth. It shows whether acceptance has come back.
 * A queue that has stood for eight scrapes (2 min) is the pool's normal state, and completed requests per
   second is what a probe measures there. To refuse probes would freeze a wrong depth for ever, so they go on,
@@ -104,6 +107,10 @@ def target(
     deeper = _deeper(estimates, batch, current, settings.candidates, jumped)
     if jumped and deeper is not None and not estimates.survival.known(deeper):
         return Target(deeper, f"acceptance has jumped: depth {deeper} is tried at once")
+    if not estimates.survival.known(current):
+        return None
+    if current and _compared_before_jump(memory, estimates, batch, current, settings, now):
+        return Target(0, f"traffic has changed since depth 0 was measured at {batch:.1f} running requests")
     wishes = (deeper, 0 if current else None, _below(current, settings.candidates))
     due = [
         wish
@@ -140,7 +147,7 @@ def _wish(
         return _Wish(depth, chance, reason) if due and (depth == 0 or chance >= LEAST_CHANCE) else None
     # At depth 0 nothing is drafted: only a probe can see that acceptance has come back.
     blind = current == 0
-    soon = chance >= LIKELY or (blind and _cheap(estimates, batch, depth))
+    soon = chance >= LIKELY or (blind and _cheap(estimates, batch, depth, than=0))
     known = pace.probe_known_interval_seconds * (LOOK_SHARE if blind else 1.0)
     interval = pace.probe_unknown_interval_seconds if soon else known
     if min(waited, now - last) < max(interval, pace.probe_seconds):
@@ -156,8 +163,19 @@ def _wish(
     return _Wish(depth, chance, looks_up if blind else reason)
 
 
-def _cheap(estimates: Estimates, batch: float, depth: int) -> bool:
-    return estimates.rate(batch, depth) >= CHEAP * estimates.rate(batch, 0)
+def _cheap(estimates: Estimates, batch: float, depth: int, than: int) -> bool:
+    return estimates.rate(batch, depth) >= CHEAP * estimates.rate(batch, than)
+
+
+def _compared_before_jump(
+    memory: Memory, estimates: Estimates, batch: float, current: int, settings: PoolSettings, now: float
+) -> bool:
+    """Say whether depth 0 was last measured under other traffic, and may be the better one now."""
+    last, jump = estimates.cost.last_measured(batch, 0), memory.jumped_at
+    waited = now - memory.probed_at if memory.probed_at is not None else math.inf
+    pace = max(settings.pace.probe_unknown_interval_seconds, settings.pace.probe_seconds)
+    outdated = last is not None and jump is not None and last < jump
+    return outdated and waited >= pace and _cheap(estimates, batch, 0, than=current)
 
 
 def further(memory: Memory, estimates: Estimates, found: int, candidates: Sequence[int]) -> Target | None:

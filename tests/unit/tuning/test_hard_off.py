@@ -119,6 +119,16 @@ def test_a_proposer_is_tried_again_after_the_pause_and_the_next_one_is_twice_as_
     assert next_pause(LastPause("", 7 * 24 * HOUR), "") == 8 * 24 * HOUR
 
 
+def test_a_proposer_that_still_does_not_pay_after_the_pause_is_out_again_within_three_hours(
+    unloaded: Bench,
+) -> None:
+    bench = late(unloaded).run(3 * HOUR)
+
+    held = bench.memory.unloaded
+    assert held is not None
+    assert (held.trial, held.pause) == (False, 12 * HOUR)
+
+
 @pytest.mark.fault("TRT-LLM#12905")
 def test_a_proposer_that_has_come_to_pay_stays_after_the_pause(unloaded: Bench) -> None:
     bench = late(unloaded)
