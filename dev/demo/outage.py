@@ -17,13 +17,13 @@ async def cut_prometheus(recorder: Recorder, seconds: float) -> dict[str, Any]:
     # A probe that ends is a new version too, and would be mistaken for a reaction.
     await recorder.until(lambda sample: not sample.get("pool", {}).get("probe"), QUIET_SECONDS)
     began = time.time()
-    await _scale(0)
-    await call(
-        "kubectl", "-n", SYSTEM, "wait", "pod", "-l", "app.kubernetes.io/component=prometheus",
-        "--for=delete", "--timeout=60s",
-    )  # fmt: skip
-    gone = time.time()
     try:
+        await _scale(0)
+        await call(
+            "kubectl", "-n", SYSTEM, "wait", "pod", "-l", "app.kubernetes.io/component=prometheus",
+            "--for=delete", "--timeout=60s",
+        )  # fmt: skip
+        gone = time.time()
         await asyncio.sleep(seconds)
     finally:
         ended = time.time()
