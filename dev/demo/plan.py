@@ -118,7 +118,10 @@ PLANS: Mapping[str, Plan] = {
         engine="vllm",
         example="examples/vllm-cpu.yaml",
         resource="smollm2-vllm",
-        phases=_phases(_MODEL_SECONDS, tokens=(80, 32, 40), crowd=Crowd(12, join_seconds=1.5, repeats=4)),
+        # Its steps take twice as long, so as much is seen in twice the time.
+        phases=_phases(
+            (180.0, 220.0, 240.0, 180.0), tokens=(80, 32, 40), crowd=Crowd(12, join_seconds=1.5, repeats=4)
+        ),
         tuning=_MODEL_PACE,
         window_seconds=30.0,
         rounds=4,

@@ -32,7 +32,7 @@ def main(arguments: list[str] | None = None) -> int:
     """Read the command line, run, judge."""
     given = _parser().parse_args(arguments)
     console = report_console()
-    began = time.monotonic()
+    began, made_by = time.monotonic(), {"code": digest(), "commit": _commit()}
     try:
         seeds = read_seeds(given.seeds)[: given.first]
         cells = plan(given.scenarios or list(SCENARIOS), given.policies or list(POLICIES), seeds, given.hours)
@@ -51,14 +51,14 @@ def main(arguments: list[str] | None = None) -> int:
     results = run_all(cells, given.out / "cells", given.jobs, progress)
     fleet = scale.measured(given.pools)
     found = [*figures(results), *of_published_sets(), *scale.figures(fleet, given.pools)]
-    about = {**_about(given, seeds, time.monotonic() - began), "fleet": fleet}
+    not_met = missed(found)
+    about = {**_about(given, seeds, time.monotonic() - began), **made_by, "fleet": fleet}
     write(given.out / "tuner.json", results, found, about)
+    _log(given.out / "runs.jsonl", {**about, "missed": not_met, "figures": found})
+    show(console, results, found)
     draw_regret(results, given.out / "regret.png")
     draw_disable(results, given.out / "disable.png")
     draw_day(seeds[0], given.day_hours, given.out / "day.png")
-    show(console, results, found)
-    not_met = missed(found)
-    _log(given.out / "runs.jsonl", {**about, "missed": not_met, "figures": found})
     console.print(f"{about['minutes']:.0f} min; figures and pictures in {given.out}", soft_wrap=True)
     if not_met:
         console.print(f"missed: {'; '.join(not_met)}", style="red", soft_wrap=True)
@@ -90,8 +90,6 @@ def _about(given: argparse.Namespace, seeds: tuple[int, ...], seconds: float) ->
         "scenarios": given.scenarios or list(SCENARIOS),
         "policies": given.policies or list(POLICIES),
         "hours": given.hours,
-        "code": digest(),
-        "commit": _commit(),
     }
 
 

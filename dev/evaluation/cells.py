@@ -61,11 +61,19 @@ def _running(cells: Sequence[Cell], jobs: int) -> Iterable[tuple[int, Result]]:
     # Spawned, not forked: compiled code and BLAS keep threads.
     with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
         futures = [pool.submit(run_cell, cell) for cell in cells]
+        broken: list[Exception] = []
         try:
             for number, future in enumerate(as_completed(futures), start=1):
+                error = future.exception()
+                if isinstance(error, Exception):
+                    # Raised after all others: what they have found is kept.
+                    broken.append(error)
+                    continue
                 yield len(cells) - number, future.result()
         finally:
             pool.shutdown(cancel_futures=True)
+        if broken:
+            raise ExceptionGroup(f"{len(broken)} cells could not be run", broken)
 
 
 def _write(path: Path, result: Result) -> None:

@@ -7,7 +7,7 @@ error would prove it. A figure that could not be computed is not met.
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,7 @@ from dev.evaluation.canaries import LOADS
 from dev.evaluation.means import (
     Mean,
     Result,
+    Values,
     differences,
     log_ratios,
     mean_over_scenarios,
@@ -45,17 +46,17 @@ _BEATEN = (
 def figures(results: Sequence[Result]) -> list[Figure]:
     """Compute every figure."""
     table = [one for one in results if one["scenario"] in _TABLE]
-    other = {COLLAPSE.name, STEP_OVERLOAD.name}
-    steady = [one for one in results if one["scenario"] not in other]
     return [
         *_against_oracle(table),
         *_against_others(table),
-        *_never_worse(steady),
+        *_never_worse(results),
         *_reactions(results),
-        *_pushes(steady, table),
+        *_pushes(results, table),
         *_model_errors(table),
         *_verdicts(results),
-        _figure("moves while no data could be read", _blind_moves(results), "moves", _Target(0, "must")),
+        _figure(
+            "moves up while data were missing or bad", _blind_moves(results), "moves", _Target(0, "must")
+        ),
     ]
 
 
@@ -80,8 +81,14 @@ def _against_oracle(table: Sequence[Result]) -> list[Figure]:
 def _mean_and_worst(name: str, unit: str, mean: Mean | None, least: float, most: float) -> list[Figure]:
     return [
         _figure(f"{name}, mean", _value(mean, unit), unit, _Target(least), _error(mean, unit)),
-        _figure(f"{name}, worst scenario", _value(mean, unit, worst=True), unit, _Target(most)),
+        _worst(name, unit, mean, _Target(most)),
     ]
+
+
+def _worst(name: str, unit: str, mean: Mean | None, target: "_Target") -> Figure:
+    """Give the worst scenario's mean with its own error; the bound is judged without a band."""
+    error = _error(mean, unit, worst=True)
+    return _figure(f"{name}, worst scenario", _value(mean, unit, worst=True), unit, target, error)
 
 
 def _against_others(table: Sequence[Result]) -> list[Figure]:
@@ -102,7 +109,7 @@ def _never_worse(results: Sequence[Result]) -> list[Figure]:
     early = _mean(log_ratios(results, OURS, OFF, "earlyLatency"))
     late = _mean(differences(results, OURS, OFF, "violations"))
     return [
-        _figure(f"{what}, worst scenario", _value(mean, unit, worst=True), unit, _Target(most, "must"))
+        _worst(what, unit, mean, _Target(most, "must"))
         for what, mean, unit, most in (
             ("latency over hard-off's", whole, "ratio", 1.01),
             ("latency over hard-off's in the first 2 h", early, "ratio", 1.03),
@@ -112,22 +119,21 @@ def _never_worse(results: Sequence[Result]) -> list[Figure]:
 
 
 def _verdicts(results: Sequence[Result]) -> list[Figure]:
-    """Judge the judge: equal canaries of both loads, and slower ones under moderate load."""
-    equal = [
-        one["canary"] for one in results if one["scenario"] in {f"canary-{load}-equal" for load in LOADS}
-    ]
-    judged = sum(one["canaries"] for one in equal)
-    false = sum(len(one["minutes"]) for one in equal)
+    """Judge the judge: equal canaries of each load, and slower ones under moderate load."""
     return [
-        _figure(
-            f"false roll-backs at {CANARIES_PER_WEEK} canaries a week",
-            CANARIES_PER_WEEK * false / judged if judged else None,
-            "per week",
-            _Target(0.5, "must"),
-        ),
+        *(_false_roll_backs(results, load) for load in LOADS),
         _figure("canary +10 % noticed, p50", _noticed(results, "canary-moderate-10"), "min", _Target(20)),
         _figure("canary +20 % noticed, p50", _noticed(results, "canary-moderate-20"), "min", _Target(6)),
     ]
+
+
+def _false_roll_backs(results: Sequence[Result], load: str) -> Figure:
+    equal = [one["canary"] for one in results if one["scenario"] == f"canary-{load}-equal"]
+    judged = sum(one["canaries"] for one in equal)
+    false = sum(len(one["minutes"]) for one in equal)
+    name = f"false roll-backs at {CANARIES_PER_WEEK} canaries a week, {load} load"
+    value = CANARIES_PER_WEEK * false / judged if judged else None
+    return _figure(name, value, "per week", _Target(0.5, "must"))
 
 
 def _noticed(results: Sequence[Result], scenario: str) -> float | None:
@@ -140,11 +146,13 @@ def _noticed(results: Sequence[Result], scenario: str) -> float | None:
 
 def _reactions(results: Sequence[Result]) -> list[Figure]:
     disable = _all(results, STEP_OVERLOAD.name, "disable")
+    # Where the table was right already, nothing had to be put right.
+    wrong = [seconds for seconds in disable if seconds > 0.0] or disable
     reaction = _all(results, COLLAPSE.name, "reaction")
     recovery = _all(results, COLLAPSE.name, "recovery")
     return [
-        _figure("wrong table at peak fixed, p50", _quantile(disable, 0.5), "s", _Target(60)),
-        _figure("wrong table at peak fixed, p95", _quantile(disable, 0.95), "s", _Target(120)),
+        _figure("wrong table at peak fixed, p50", _quantile(wrong, 0.5), "s", _Target(60)),
+        _figure("wrong table at peak fixed, p95", _quantile(wrong, 0.95), "s", _Target(120)),
         _figure("collapse noticed, p95", _quantile(reaction, 0.95), "s", _Target(60)),
         _figure("95 % of the oracle after a collapse, p95", _quantile(recovery, 0.95), "s", _Target(600)),
     ]
@@ -154,10 +162,12 @@ def _pushes(results: Sequence[Result], table: Sequence[Result]) -> list[Figure]:
     hourly = [float(one["pushesWorstHour"]) for one in results if one["policy"] == OURS]
     pushes = _mean(of_policy(table, OURS, "pushes"))
     back = _mean(of_policy(table, OURS, "reversals"))
+    often = _mean(of_policy(table, OURS, "reversalsWorst"))
     return [
         _figure("pushes, worst hour", max(hourly, default=None), "per hour", _Target(6, "must")),
         _figure("pushes, mean", _value(pushes, ""), "per hour", _Target(1, "must"), _error(pushes, "")),
-        _figure("reversals of a bin", _value(back, ""), "per day", _Target(1), _error(back, "")),
+        _figure("reversals of a bin", _value(back, ""), "per day", _Target(1, "must"), _error(back, "")),
+        _figure("reversals, worst bin", _value(often, ""), "per day", _Target(1, "must"), _error(often, "")),
     ]
 
 
@@ -203,7 +213,7 @@ def _figure(name: str, value: float | None, unit: str, target: _Target, error: f
     return found if math.isnan(error) else {**found, "standardError": error}
 
 
-def _mean(values: Mapping[str, Sequence[float]]) -> Mean | None:
+def _mean(values: Values) -> Mean | None:
     return mean_over_scenarios(values) if values else None
 
 
@@ -221,10 +231,11 @@ def _value(mean: Mean | None, unit: str, worst: bool = False) -> float | None:
     return 100.0 * value if unit in ("%", "points") else value
 
 
-def _error(mean: Mean | None, unit: str) -> float:
+def _error(mean: Mean | None, unit: str, worst: bool = False) -> float:
     if mean is None:
         return math.nan
-    return 100.0 * mean.error if unit in ("%", "points") else mean.error
+    error = mean.worst_error if worst else mean.error
+    return 100.0 * error if unit in ("%", "points") else error
 
 
 def _all(results: Sequence[Result], scenario: str, key: str) -> list[float]:

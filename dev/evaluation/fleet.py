@@ -7,8 +7,8 @@ prepares the input and plays the Prometheus.
 
 import asyncio
 import json
-import os
 import pickle
+import resource
 import sys
 import time
 from dataclasses import dataclass
@@ -47,7 +47,7 @@ class Input:
 
 
 async def measure(given: Input) -> dict[str, float]:
-    """Make all passes. CPU seconds are those of a pass, bytes are resident ones of this process."""
+    """Make all passes. CPU seconds are those of a pass, bytes the most that this process ever held."""
     source = _Counted(MetricsSourceConfig(url=given.url, timeout_seconds=60.0))
     scrape = given.settings.scrape_seconds
     reader, samples = FleetReader(source, given.scope, scrape), FleetSamples(scrape)
@@ -73,7 +73,7 @@ async def measure(given: Input) -> dict[str, float]:
         "decidingSeconds": deciding,
         "cores": (reading + deciding) / scrape,
         "queriesPerSecond": queries_made / scrape,
-        "bytes": _resident_bytes(),
+        "bytes": 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss,
         "windows": len(memories[0].windows),
     }
 
@@ -100,11 +100,6 @@ def _evidence(given: Input, readings: Readings) -> list[Evidence]:
         )
         for pods in given.pools
     ]
-
-
-def _resident_bytes() -> int:
-    pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
-    return pages * os.sysconf("SC_PAGE_SIZE")
 
 
 if __name__ == "__main__":

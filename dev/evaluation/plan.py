@@ -15,8 +15,18 @@ REPOSITORY = Path(__file__).parents[2]
 _TUNER = "operator/specfleet/tuning"
 _SOURCES = ("operator/specfleet/api", "operator/specfleet/telemetry", _TUNER)
 _SOURCES += ("operator/specfleet/simulator", "dev/evaluation")
+_NAMES_OF_SERIES = ("operator/specfleet/engines/metrics.py", "operator/specfleet/engines/metrics_vllm.py")
 # What policies without the tuner use of it: a change of the rest leaves their cells as they are.
-_SHARED = ("bins.py", "decision.py", "evidence.py", "hardware.py", "interval.py", "limits.py", "settings.py")
+_SHARED = (
+    "attribution.py",
+    "bins.py",
+    "decision.py",
+    "evidence.py",
+    "hardware.py",
+    "interval.py",
+    "limits.py",
+    "settings.py",
+)
 _SHARED += ("verdict",)
 _SHOWN_ONLY = ("__main__.py", "figures.py", "report.py", "pictures.py", "scale.py", "fleet.py")
 
@@ -75,11 +85,12 @@ def plan(
 def digest(policy: str = OURS, root: Path = REPOSITORY) -> str:
     """Name the code that makes a policy's figures, so that no stale cell is reused."""
     found = hashlib.sha256()
-    for folder in _SOURCES:
-        for path in sorted((root / folder).rglob("*.py")):
-            if _counts(path.relative_to(root), policy):
-                found.update(path.relative_to(root).as_posix().encode())
-                found.update(path.read_bytes())
+    paths = [path for folder in _SOURCES for path in sorted((root / folder).rglob("*.py"))]
+    paths += [root / name for name in _NAMES_OF_SERIES if (root / name).exists()]
+    for path in paths:
+        if _counts(path.relative_to(root), policy):
+            found.update(path.relative_to(root).as_posix().encode())
+            found.update(path.read_bytes())
     return found.hexdigest()[:12]
 
 

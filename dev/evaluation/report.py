@@ -16,21 +16,24 @@ COLUMNS = (
     "policy",
     "SS-regret mean / worst %",
     "e2e [se] / worst",
-    "missed limits, points over oracle",
-    "moves per h",
+    "missed limits, points over oracle [se] / worst",
+    "pushes per h",
+    "changes of depth per h",
 )
+
+_TABLE = {one.name for one in TABLE_SCENARIOS}
 
 
 def rows(results: Sequence[Result]) -> list[tuple[str, ...]]:
     """Give the table of design/simulator.md, section 8, a policy a row."""
-    names = {one.name for one in TABLE_SCENARIOS}
-    table = [one for one in results if one["scenario"] in names]
+    table = [one for one in results if one["scenario"] in _TABLE]
     return [_row(table, policy) for policy in dict.fromkeys(one["policy"] for one in table)]
 
 
 def _row(table: Sequence[Result], policy: str) -> tuple[str, ...]:
     regret = mean_over_scenarios(of_policy(table, policy, "regret"))
-    moves = mean_over_scenarios(of_policy(table, policy, "pushes"))
+    pushes = mean_over_scenarios(of_policy(table, policy, "pushes"))
+    switches = mean_over_scenarios(of_policy(table, policy, "switches"))
     ratios = log_ratios(table, policy, ORACLE, "latency")
     late = differences(table, policy, ORACLE, "violations")
     return (
@@ -38,7 +41,8 @@ def _row(table: Sequence[Result], policy: str) -> tuple[str, ...]:
         f"{100 * regret.value:.1f} [{_error(100 * regret.error, 1)}] / {100 * regret.worst:.1f}",
         _latency(mean_over_scenarios(ratios)) if ratios else "-",
         _points(mean_over_scenarios(late)) if late else "-",
-        f"{moves.value:.1f}",
+        f"{pushes.value:.1f}",
+        f"{switches.value:.0f}",
     )
 
 
@@ -47,7 +51,7 @@ def _latency(mean: Mean) -> str:
 
 
 def _points(mean: Mean) -> str:
-    return f"{100 * mean.value:+.1f} / {100 * mean.worst:+.1f}"
+    return f"{100 * mean.value:+.1f} [{_error(100 * mean.error, 1)}] / {100 * mean.worst:+.1f}"
 
 
 def _error(value: float, digits: int) -> str:
@@ -56,8 +60,8 @@ def _error(value: float, digits: int) -> str:
 
 def show(console: Console, results: Sequence[Result], found: Sequence[Mapping[str, Any]]) -> None:
     """Print the table and the figures."""
-    scenarios = len({one["scenario"] for one in results})
-    seeds = len({one["seed"] for one in results})
+    table = [one for one in results if one["scenario"] in _TABLE]
+    scenarios, seeds = (len({one[key] for one in table}) for key in ("scenario", "seed"))
     title = f"Policies over {scenarios} scenarios and {seeds} seeds"
     console.print(a_table(title, COLUMNS, rows(results)))
     console.print(figures_table(found))

@@ -31,7 +31,8 @@ from specfleet.telemetry.queries import fleet_query
 from specfleet.tuning.memory import to_json
 
 POOLS, PODS, NAMESPACES = 500, 8, 50
-WARM_UP, MEASURED = 2, 3
+# As many warm passes as a tuner waits for whole data after its start.
+WARM_UP, MEASURED = 3, 3
 MOST_CORES, MOST_QUERIES, MOST_BYTES = 1.0, 50.0, 500 * 2**20
 _NAMESPACE, _POD = "@namespace@", "@pod@"
 _MATCHER = re.compile(r'namespace=~"([^"]*)"')
@@ -63,7 +64,7 @@ def measured(pools: int = POOLS, hours: float = 2.0) -> dict[str, float]:
             file.write(pickle.dumps(given))
             file.flush()
             command = [sys.executable, "-m", "dev.evaluation.fleet", file.name]
-            told = subprocess.run(command, capture_output=True, text=True, check=True)
+            told = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
     found: dict[str, float] = json.loads(told.stdout)
     return found
 

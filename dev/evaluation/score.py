@@ -5,6 +5,7 @@ Source: design/simulator.md, sections 8 and 9.
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
@@ -16,7 +17,7 @@ from specfleet.api.schedule import Table, depth_for
 from specfleet.simulator.acceptance import COLLAPSE_FROM, COLLAPSE_SECONDS
 from specfleet.simulator.run import LONGEST_TAIL, Run
 from specfleet.tuning.bins import bins
-from specfleet.tuning.decision import Probe, Push
+from specfleet.tuning.decision import Decision, EndProbe, HardOff, LoadProposer, Probe, Push
 
 FIRST_HOURS = 2 * 3600.0
 CLOSE = 0.95  # of the oracle's J
@@ -39,7 +40,7 @@ def score(run: Run, worth: Worth) -> dict[str, Any]:
         **_moves(run),
         **_collapse(run, worth.ratio),
         **model_errors(run),
-        "movesWithoutData": _moves_without_data(run),
+        "movesWithoutData": moves_without_data(run),
         "queries": run.prometheus.queries,
     }
 
@@ -70,6 +71,7 @@ def _moves(run: Run) -> dict[str, Any]:
         "pushesWorstHour": max((sum(0.0 <= late - at < 3600.0 for late in times) for at in times), default=0),
         "probes": sum(isinstance(one.outcome.decision, Probe) for one in run.passes) / hours,
         "reversals": 24.0 / hours * float(np.mean(per_bin)),
+        "reversalsWorst": 24.0 / hours * float(max(per_bin)),
     }
 
 
@@ -104,18 +106,55 @@ def until_close(ratio: np.ndarray, window: int) -> float:
     return float(len(ratio))
 
 
-def _moves_without_data(run: Run) -> int:
-    """Count moves that were made while nothing could be read, and a scrape interval after."""
+def moves_without_data(run: Run) -> int:
+    """Count depths that were raised, and proposers that were taken or given, while data were bad.
+
+    An outage, a time without scrapes or of NaN counts from three scrape intervals after its begin, when old
+    data are used up, until one after its end; a storm of restarts from its first one to an interval after its
+    last.
+    """
     slack = run.scenario.telemetry.scrape_seconds
-    blind = [
-        (fault.start + 3 * slack, fault.start + fault.seconds)
-        for fault in run.scenario.faults
-        if fault.kind in ("outage", "not-scraped")
+    faults = run.scenario.faults
+    bad = [
+        (fault.start + 3 * slack, fault.start + fault.seconds + slack)
+        for fault in faults
+        if fault.kind in ("outage", "not-scraped", "nan")
     ]
+    if crashes := [fault for fault in faults if fault.kind == "crash"]:
+        ends = max(fault.start + fault.seconds for fault in crashes)
+        bad.append((min(fault.start for fault in crashes), ends + slack))
     return sum(
-        any(start <= one.at < end for start, end in blind)
-        for one in run.passes
-        if isinstance(one.outcome.decision, Push | Probe)
+        any(start <= one.at < end for start, end in bad)
+        for before, one in pairwise(_with_tables(run))
+        if _raises(before.table, one)
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Step:
+    """A decision and the table that is in force after it."""
+
+    at: float
+    decision: Decision | None
+    table: Table
+
+
+def _with_tables(run: Run) -> list[_Step]:
+    steps = [_Step(0.0, None, run.documents[0][1].table)]
+    for one in run.passes:
+        decision = one.outcome.decision
+        table = decision.table if isinstance(decision, Push | Probe | EndProbe) else steps[-1].table
+        steps.append(_Step(one.at, decision, table))
+    return steps
+
+
+def _raises(before: Table, step: _Step) -> bool:
+    if isinstance(step.decision, HardOff | LoadProposer):
+        return True
+    ends = [row.max_requests or 0 for table in (before, step.table) for row in table]
+    moved = isinstance(step.decision, Push | Probe)
+    return moved and any(
+        depth_for(step.table, batch) > depth_for(before, batch) for batch in (*ends, max(ends) + 1)
     )
 
 

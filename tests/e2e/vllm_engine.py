@@ -1,6 +1,7 @@
 """One deployment of a real vLLM, one pod of it, and what that counts."""
 
 import json
+import time
 from dataclasses import dataclass
 from typing import Any
 
@@ -70,6 +71,21 @@ class Engine:
 
     def pin(self, depth: int) -> None:
         self.patch(tuning={"schedule": [{"depth": depth}]})
+
+    def wait_written(self, depth: int) -> float:
+        """Wait until the operator has written that one depth; give the last moment when it had not."""
+        before = time.monotonic()
+
+        def is_written() -> bool:
+            nonlocal before
+            asked = time.monotonic()
+            if self.document()["table"] == [{"depth": depth}]:
+                return True
+            before = asked
+            return False
+
+        wait_for(f"{self.name}: depth {depth} is written", is_written, seconds=60, every=0.05)
+        return before
 
     def wait_pinned(self, depth: int) -> None:
         """Wait until the engine reports a schedule of that one depth."""

@@ -26,6 +26,11 @@ def remembered(view: PoolView) -> Memory:
     return (from_json(text) if text else None) or Memory()
 
 
+def learnt_at(memory: Memory) -> float:
+    """Give when steps were last measured: without traffic there is nothing new to write."""
+    return max((window.at for window in memory.windows), default=0.0)
+
+
 async def save(client: ClusterClient, view: PoolView, memory: Memory) -> None:
     """Write a pool's memory over whatever was made of it by hand. Raises ClusterError.
 

@@ -22,7 +22,7 @@ from specfleet.controller.fleet import PoolKey, PoolView, read_fleet
 from specfleet.controller.mend import mended
 from specfleet.controller.pass_metrics import Metrics, MetricsReader
 from specfleet.controller.pool_inputs import evidence_of, settings_of
-from specfleet.controller.pool_memory import SAVE_SECONDS, remembered, save
+from specfleet.controller.pool_memory import SAVE_SECONDS, learnt_at, remembered, save
 from specfleet.controller.push import behind, refresh_mounts, write_schedule
 from specfleet.controller.tuner_events import news
 from specfleet.controller.tuner_status import PoolReport, action, comparable, status_body
@@ -136,7 +136,7 @@ class TuningPass:
         # Status tells reconcile of hard-off: it must not be forgotten by whoever leads next.
         if isinstance(outcome.decision, HardOff | LoadProposer):
             await self._save(view, own, outcome.memory, now)
-        elif now - (own.saved_at or now) >= SAVE_SECONDS:
+        elif now - (own.saved_at or now) >= SAVE_SECONDS and learnt_at(outcome.memory) > own.saved_at:
             try:
                 await self._save(view, own, outcome.memory, now)
             except ClusterError as error:

@@ -113,11 +113,12 @@ class _Simulation:
 
     def finish(self) -> Run:
         """Handle all events, then let requests that are still served come to their end."""
+        end = float(self._scenario.seconds)
         while self._events:
             at, _, event = heapq.heappop(self._events)
             event(at)
-        end, arrivals = float(self._scenario.seconds), self._run.requests.finished
-        until = end
+            end = max(end, at)
+        until, arrivals = end, self._run.requests.finished
         while until <= end + LONGEST_TAIL and (until == end or np.isnan(arrivals).any()):
             for pod in self._pool.pods:
                 self._pool.advance(pod, until)
@@ -138,8 +139,13 @@ class _Simulation:
             self._at(fault.start, self._breaking(fault))
 
     def _at(self, at: float, event: Callable[[float], None]) -> None:
+        """Plan what ends with the scenario: traffic, scrapes, decisions, faults."""
         if at < self._scenario.seconds:
-            heapq.heappush(self._events, (at, next(self._order), event))
+            self._surely_at(at, event)
+
+    def _surely_at(self, at: float, event: Callable[[float], None]) -> None:
+        """Plan what was begun and comes to its end in any case: a restart, a file on its way."""
+        heapq.heappush(self._events, (at, next(self._order), event))
 
     def _scraping(self, pod: Pod) -> Callable[[float], None]:
         telemetry = self._scenario.telemetry
@@ -171,16 +177,16 @@ class _Simulation:
 
         def stop(now: float) -> None:
             self._restart(pod, now, now + DOWN_SECONDS, renamed=True, loaded=loaded)
-            self._at(now + DOWN_SECONDS, lambda then: self._roll(others, loaded, then))
+            self._surely_at(now + DOWN_SECONDS, lambda then: self._roll(others, loaded, then))
 
-        self._at(at + DRAIN_SECONDS, stop)
+        self._surely_at(at + DRAIN_SECONDS, stop)
 
     def _write(self, text: str, at: float, only: int | None = None) -> None:
         """Let a file reach the pods that follow the policy, each after a delay of its own."""
         for pod in self._pool.pods:
             delay = float(self._luck.uniform(*APPLY_SECONDS))
             if pod.slice.table is None and only in (None, pod.number):
-                self._at(at + delay, self._reaching(pod, text))
+                self._surely_at(at + delay, self._reaching(pod, text))
 
     def _reaching(self, pod: Pod, text: str) -> Callable[[float], None]:
         def reach(at: float) -> None:
@@ -243,4 +249,4 @@ class _Simulation:
                 pod.follower.document = self._operator.document
             self._start(pod, now)
 
-        self._at(back, come_back)
+        self._surely_at(back, come_back)

@@ -53,7 +53,7 @@ class PushFault:
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """``load``: seconds of decode steps by bin index, forgotten with a half-life of 30 s.
+    """``load``: seconds of decode steps by bin index, forgotten with a half-life of 5 min.
 
     ``context`` is the mean of cached tokens of a running request, ``rho`` of prompt tokens read for a
     generated one, ``chunk`` of prompt tokens in a step that reads some.

@@ -14,12 +14,14 @@ from specfleet.api.schedule import Document
 from specfleet.cluster.errors import Unavailable
 from specfleet.cluster.events import EVENT, EventRecorder
 from specfleet.controller.figures import Figures
+from specfleet.controller.fleet import read_fleet
 from specfleet.controller.key import Key
+from specfleet.controller.pool_memory import save
 from specfleet.controller.push import ANNOTATION
 from specfleet.controller.reconcile import Reconciler
 from specfleet.controller.tuning_pass import TuningPass
 from specfleet.telemetry.errors import AnswerPartial, SourceTimeout
-from specfleet.tuning.memory import from_json
+from specfleet.tuning.memory import Memory, from_json
 
 PODS = ("chat-main-active-a", "chat-main-active-b")
 START = 1_900_000_000.0
@@ -167,7 +169,7 @@ async def test_an_idle_pool_writes_nothing() -> None:
     await fleet.passes(6)
     before = fleet.client.writes
 
-    await fleet.passes(20)
+    await fleet.passes(100)  # 25 minutes
 
     assert fleet.client.writes == before
 
@@ -732,8 +734,10 @@ async def test_two_pools_whose_names_meet_do_not_take_each_others_memory(first: 
         fleet.store.create(SPECULATIVE_DEPLOYMENT, a_resource(name, pools=(pools[name],)))
         await reconciler.reconcile(Key("llm", name))
 
-    for later in range(0, 2000, 100):
-        await fleet.tuning.run_once(START + later)
+    await fleet.tuning.run_once(START)
+    for views in await read_fleet(fleet.client, ("llm",)):
+        for view in views:
+            await save(fleet.client, view, Memory())
     for name in (first, second):
         await reconciler.reconcile(Key("llm", name))
 

@@ -48,6 +48,15 @@ def test_the_pod_is_drained_down_for_three_minutes_and_back_without_drafts() -> 
     assert not np.isnan(run.requests.finished).any()
 
 
+def test_a_restart_that_begins_shortly_before_the_end_is_finished() -> None:
+    run = under({98: OFF})  # of a hundred passes
+
+    assert [trace.loaded for trace in run.traces] == [True, False]
+    # 60 s of draining, 180 s down, and what the cold pod needs for what has come meanwhile.
+    assert np.nanmax(run.requests.finished) < 1500.0 + 600.0
+    assert not np.isnan(run.requests.finished).any()
+
+
 def test_pods_go_one_after_another() -> None:
     run = under({20: OFF}, pods=2)
 
