@@ -29,7 +29,7 @@ def draw_regret(results: Sequence[Result], path: Path) -> None:
     names = [one.name for one in TABLE_SCENARIOS if any(r["scenario"] == one.name for r in results)]
     figure, axis = plt.subplots(figsize=(12, 6), constrained_layout=True)
     for policy in dict.fromkeys(one["policy"] for one in results):
-        found = of_policy(results, policy, "regret")
+        found = {name: list(values.values()) for name, values in of_policy(results, policy, "regret").items()}
         values = [100 * float(np.mean(found[name])) if name in found else np.nan for name in names]
         if policy == OURS:
             spread = [100 * float(np.std(found.get(name, [np.nan]))) for name in names]
