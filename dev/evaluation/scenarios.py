@@ -30,7 +30,8 @@ TABLE_SCENARIOS = tuple(
     for load, traffic in _LOADS.items()
 )
 
-ADVERSARIAL = Scenario("adversarial", acceptance=Acceptance(ceiling=0.05))
+# A day, since the pauses of hard-off take hours.
+ADVERSARIAL = Scenario("adversarial", seconds=24 * 3600, acceptance=Acceptance(ceiling=0.05))
 
 # The load rises within a second from where deep drafts pay to where they do not.
 OVERLOAD_AT = 1800.0
