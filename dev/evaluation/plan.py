@@ -5,7 +5,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from dev.evaluation.scenarios import ADVERSARIAL, CANARIES, COLLAPSE, MISSING_DATA, SCENARIOS, STEP_OVERLOAD
+from dev.evaluation.scenarios import (
+    ADVERSARIAL,
+    ADVERSARIAL_DAY,
+    CANARIES,
+    COLLAPSE,
+    MISSING_DATA,
+    SCENARIOS,
+    STEP_OVERLOAD,
+)
 
 from specfleet.simulator.policies import POLICIES
 from specfleet.simulator.scenario import Scenario
@@ -34,12 +42,13 @@ OURS, ORACLE, OFF, CANARY_POLICY = "ours", "oracle", "hard-off", "static-2"
 # Scenarios with one question need only who answers it.
 _ONLY = {
     ADVERSARIAL.name: (OFF, OURS),
+    ADVERSARIAL_DAY.name: (OFF, OURS),
     STEP_OVERLOAD.name: (OURS,),
     COLLAPSE.name: (OURS,),
     MISSING_DATA.name: (OURS,),
     **{one.name: (CANARY_POLICY,) for one in CANARIES},
 }
-_DAYS = {ADVERSARIAL.name, *(one.name for one in CANARIES)}
+_DAYS = {ADVERSARIAL_DAY.name, *(one.name for one in CANARIES)}
 _DAY_SEEDS = 3  # of scenarios that last a day
 
 
