@@ -57,7 +57,7 @@ def build(choice: Choice, settings: Settings, names: list[str], target: Path) ->
     recipes = [RECIPES[name] for name in names or RECIPES]
     before: dict[str, str] = json.loads(target.read_text(encoding="utf-8")) if target.is_file() else {}
     if choice.kind is Kind.GIVEN:
-        references = dict(given_images(os.environ))
+        references = dict(given_images(os.environ, (recipe.name for recipe in recipes)))
     elif choice.engine:
         references = before | KindCluster(settings, choice.engine).provide(recipes)
     else:

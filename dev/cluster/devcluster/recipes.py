@@ -1,7 +1,9 @@
 """The project's images: what each is made from. Pure."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+
+from devcluster.errors import ClusterError
 
 NAMESPACE = "specfleet"
 TAG_DIGITS = 12
@@ -47,9 +49,20 @@ def outdated(present: list[str], current: list[str]) -> list[str]:
     return [one for one in present if one.startswith(prefixes) and one not in kept]
 
 
-def given_images(environment: Mapping[str, str]) -> Mapping[str, str]:
-    """Answer what SPECFLEET_IMAGE_OPERATOR and its like name; the chart's defaults hold for the others."""
-    named = {
-        name: environment.get(f"SPECFLEET_IMAGE_{name.upper().replace('-', '_')}", "") for name in RECIPES
-    }
-    return {name: one for name, one in named.items() if one}
+def variable(name: str) -> str:
+    """Answer the environment variable that names an image of a given cluster."""
+    return f"SPECFLEET_IMAGE_{name.upper().replace('-', '_')}"
+
+
+def given_images(environment: Mapping[str, str], needed: Iterable[str]) -> Mapping[str, str]:
+    """Answer what SPECFLEET_IMAGE_OPERATOR and its like name. Raises ClusterError if a needed one is missing.
+
+    The chart's defaults are no way out: no registry has them yet.
+    """
+    given = {name: one for name in RECIPES if (one := environment.get(variable(name), ""))}
+    if missing := [variable(name) for name in needed if name not in given]:
+        raise ClusterError(
+            "images cannot be built into a given cluster (SPECFLEET_KUBECONFIG): push them where it can "
+            f"pull, see docs/install.md, and set {', '.join(missing)}"
+        )
+    return given

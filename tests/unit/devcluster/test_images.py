@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from dev.bench.vllm_cpu import TORCH, VERSION
 from devcluster.builder import pip_settings
+from devcluster.errors import ClusterError
 from devcluster.images import is_pulled, refusal
 from devcluster.pause import archive_of
 from devcluster.recipes import given_images, outdated, reference
@@ -40,10 +41,17 @@ def test_only_older_builds_of_the_same_image_are_outdated() -> None:
     assert outdated(present, ["specfleet/engine:dev-2"]) == ["docker.io/specfleet/engine:dev-1"]
 
 
-def test_images_of_a_given_cluster_come_from_the_environment_and_the_rest_from_the_chart() -> None:
+def test_images_of_a_given_cluster_come_from_the_environment() -> None:
     environment = {"SPECFLEET_IMAGE_OPERATOR": "example.org/operator:1", "SPECFLEET_IMAGE_ENGINE": ""}
 
-    assert given_images(environment) == {"operator": "example.org/operator:1"}
+    assert given_images(environment, ["operator"]) == {"operator": "example.org/operator:1"}
+
+
+def test_an_image_that_nobody_named_is_an_error_that_names_its_variable() -> None:
+    environment = {"SPECFLEET_IMAGE_OPERATOR": "example.org/operator:1", "SPECFLEET_IMAGE_ENGINE": ""}
+
+    with pytest.raises(ClusterError, match=r"set SPECFLEET_IMAGE_ENGINE, SPECFLEET_IMAGE_VLLM_PLUGIN$"):
+        given_images(environment, ["operator", "engine", "vllm-plugin"])
 
 
 @pytest.mark.parametrize(
