@@ -189,7 +189,8 @@ def wait_for(event: threading.Event) -> None:
 @pytest.mark.fault("vllm#24885")
 async def test_sigterm_lets_streams_finish_refuses_new_work_and_exits_with_0() -> None:
     async with an_engine_process("--step-milliseconds", "10") as (process, client):
-        asking = asyncio.ensure_future(client.post("/v1/completions", json=LONG | {"max_tokens": 100}))
+        # Four seconds: the signal and the looks at what it does have to come while it is served.
+        asking = asyncio.ensure_future(client.post("/v1/completions", json=LONG | {"max_tokens": 400}))
         await until(lambda: is_running(client))
 
         process.send_signal(signal.SIGTERM)
@@ -200,7 +201,7 @@ async def test_sigterm_lets_streams_finish_refuses_new_work_and_exits_with_0() -
         assert refused.status_code == 503
         assert "retry-after" in refused.headers
         assert answer.json()["choices"][0]["finish_reason"] == "length"
-        assert answer.json()["usage"]["completion_tokens"] == 100
+        assert answer.json()["usage"]["completion_tokens"] == 400
         assert await asyncio.wait_for(process.wait(), PATIENCE_SECONDS) == 0
 
 
