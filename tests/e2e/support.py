@@ -8,7 +8,8 @@ import os
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -176,6 +177,16 @@ class Release:
     def scale(self, component: str, replicas: int) -> None:
         name = f"deployment/{RELEASE}-{component}"
         self.kube.run("scale", name, "-n", SYSTEM_NAMESPACE, f"--replicas={replicas}")
+
+    @contextmanager
+    def without_operator(self) -> Iterator[None]:
+        """Stop the operator for the block. Only for a test that is ``alone``."""
+        self.scale("operator", 0)
+        try:
+            wait_for("no operator is left", lambda: not self.operator_pods(), seconds=60)
+            yield
+        finally:
+            self.scale("operator", 1)
 
 
 def is_ready(thing: Mapping[str, Any]) -> bool:

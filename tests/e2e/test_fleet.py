@@ -143,12 +143,8 @@ def test_ten_deployments_under_load_are_tuned_at_once(kube: Kube, fleet: str) ->
 
 def test_a_hundred_deployments_reconcile_from_cold(kube: Kube, release: Release, namespace: str) -> None:
     names = {f"cold-{number}" for number in range(COLD)}
-    release.scale("operator", 0)
-    try:
-        wait_for("the operator is gone", lambda: not release.operator_pods(), seconds=60)
+    with release.without_operator():
         kube.apply(*(simulated(namespace, name, replicas=0) for name in sorted(names)))
-    finally:
-        release.scale("operator", 1)
     started = time.monotonic()
 
     def reconciled() -> bool:

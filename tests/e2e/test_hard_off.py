@@ -70,12 +70,8 @@ def test_pods_serve_without_their_proposer_until_the_user_leaves_it_to_the_tuner
     kube.apply(simulated(namespace, "chat", tuning={"mode": "Enforce", "schedule": TABLE}))
     wait_for("the tuner remembers", lambda: memory_of(kube, namespace), seconds=60)
     kube.apply(simulated(namespace, "chat"))
-    release.scale("operator", 0)
-    try:
-        wait_for("no operator is left", lambda: not release.operator_pods(), seconds=60)
+    with release.without_operator():
         remember_hard_off(kube, namespace)
-    finally:
-        release.scale("operator", 1)
 
     with Users(kube, [(namespace, "chat")]) as users:
         wait_for("no pod has a proposer", lambda: methods(kube, namespace) == {"none"}, seconds=180)

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from tests.e2e.support import (
     Kube,
+    Release,
     Users,
     complete,
     engine_pods,
@@ -28,6 +29,14 @@ PUSH_P95_SECONDS = 5.0
 
 def versions(kube: Kube, namespace: str, pods: list[dict[str, Any]]) -> list[int]:
     return [schedule_version(kube.metrics(namespace, pod["metadata"]["name"])) for pod in pods]
+
+
+def rejected(kube: Kube, namespace: str, pod: str) -> float:
+    """Give the schedule files that one pod has refused, of whatever reason."""
+    metrics = kube.metrics(namespace, pod)
+    return sum(
+        value for name, value in metrics.items() if name.startswith("specfleet_schedule_rejected_total")
+    )
 
 
 def written(kube: Kube, namespace: str, name: str) -> Mapping[str, Any]:
@@ -59,6 +68,23 @@ def test_what_prometheus_measures_moves_the_depth_of_running_pods(kube: Kube, na
     )
 
 
+def wait_newer(kube: Kube, namespace: str, version: int) -> tuple[float, Mapping[str, Any]]:
+    """Wait for a newer schedule; give the last moment before which it was not written, and the schedule."""
+    before = time.monotonic()
+
+    def newer() -> Mapping[str, Any] | None:
+        nonlocal before
+        asked = time.monotonic()
+        document = written(kube, namespace, "chat")
+        if document["version"] > version:
+            return document
+        before = asked
+        return None
+
+    document = wait_for(f"a schedule after {version} is written", newer, seconds=60, every=0.05)
+    return before, document
+
+
 @pytest.mark.alone  # it measures
 @pytest.mark.fault("vllm#46295")
 def test_twenty_pushes_reach_three_pods_in_seconds_and_restart_none(kube: Kube, namespace: str) -> None:
@@ -76,13 +102,7 @@ def test_twenty_pushes_reach_three_pods_in_seconds_and_restart_none(kube: Kube, 
             "chat",
             {"spec": {"tuning": {"mode": "Enforce", "schedule": [{"depth": depth}]}}},
         )
-        document = wait_for(
-            f"depth {depth} is written",
-            lambda last=last: (now := written(kube, namespace, "chat"))["version"] > last["version"] and now,
-            seconds=60,
-            every=0.1,
-        )
-        started = time.monotonic()
+        started, document = wait_newer(kube, namespace, int(last["version"]))
         wait_for(
             f"version {document['version']} is in force",
             lambda want=document["version"]: set(versions(kube, namespace, pods)) == {want},
@@ -118,16 +138,25 @@ def test_greedy_text_does_not_depend_on_the_depth(kube: Kube, namespace: str) ->
     assert len(texts) == 1
 
 
+@pytest.mark.alone
 def test_a_schedule_spoilt_by_hand_is_refused_by_the_engine_and_written_anew(
-    kube: Kube, namespace: str
+    kube: Kube, release: Release, namespace: str
 ) -> None:
     kube.apply(simulated(namespace, "chat"))
     wait_ready(kube, namespace, "chat")
-    name = engine_pods(kube, namespace, "chat")[0]["metadata"]["name"]
+    (pod,) = engine_pods(kube, namespace, "chat")
+    name = pod["metadata"]["name"]
     good = written(kube, namespace, "chat")
+    config_map = "chat-main-active-schedule"
+    spoilt = {"data": {"schedule.json": "{not json"}}
 
-    kube.patch("configmap", namespace, "chat-main-active-schedule", {"data": {"schedule.json": "{not json"}})
-    kube.run("annotate", "pod", name, "-n", namespace, "--overwrite", "specfleet.dev/schedule-version=spoilt")
+    # The operator would mend it before the kubelet has brought it to the engine.
+    with release.without_operator():
+        kube.patch("configmap", namespace, config_map, spoilt)
+        kube.run("annotate", "pod", name, "-n", namespace, "--overwrite", "specfleet.dev/schedule-version=-")
+        wait_for("the engine refuses it", lambda: rejected(kube, namespace, name) == 1, seconds=90, every=0.2)
+        assert versions(kube, namespace, [pod]) == [good["version"]]
+        complete(kube, namespace, "chat")
 
     def healed() -> bool:
         try:
@@ -137,7 +166,7 @@ def test_a_schedule_spoilt_by_hand_is_refused_by_the_engine_and_written_anew(
 
     wait_for("the operator writes a good schedule again", healed, seconds=90)
     complete(kube, namespace, "chat")
-    assert len(engine_pods(kube, namespace, "chat")) == 1
+    assert identities(engine_pods(kube, namespace, "chat")) == identities([pod])
 
 
 def test_recommend_publishes_a_table_and_pushes_nothing(
@@ -148,11 +177,13 @@ def test_recommend_publishes_a_table_and_pushes_nothing(
     wait_ready(kube, namespace, "chat")
     before = written(kube, namespace, "chat")
 
-    with Users(kube, [(namespace, "chat")]):
-        wait_for(
-            "measurements are published",
-            lambda: pool_status(kube, namespace, "chat").get("measured", {}).get("acceptedLength"),
-            seconds=120,
-        )
+    def other_table() -> dict[str, Any] | None:
+        advice: dict[str, Any] = pool_status(kube, namespace, "chat").get("recommendation", before)
+        return advice if advice["table"] != before["table"] else None
 
+    with Users(kube, [(namespace, "chat")]):
+        advice = wait_for("another table is recommended", other_table, seconds=180)
+
+    assert float(advice["expectedGainPercent"]) > 0
+    assert advice["appliedBy"] == "live"
     assert written(kube, namespace, "chat") == before
