@@ -24,7 +24,7 @@ from dev.evaluation.means import (
     quantile,
 )
 from dev.evaluation.plan import OFF, ORACLE, OURS
-from dev.evaluation.scenarios import COLLAPSE, MISSING_DATA, STEP_OVERLOAD, TABLE_SCENARIOS
+from dev.evaluation.scenarios import ADVERSARIAL_DAY, COLLAPSE, MISSING_DATA, STEP_OVERLOAD, TABLE_SCENARIOS
 
 from specfleet import published
 
@@ -108,13 +108,13 @@ def _never_worse(results: Sequence[Result]) -> list[Figure]:
     whole = _mean(log_ratios(results, OURS, OFF, "latency"))
     early = _mean(log_ratios(results, OURS, OFF, "earlyLatency"))
     late = _mean(differences(results, OURS, OFF, "violations"))
+    days = [one for one in results if one["scenario"] == ADVERSARIAL_DAY.name]
+    day = _mean(log_ratios(days, OURS, OFF, "latency"))
     return [
-        _worst(what, unit, mean, _Target(most, "must"))
-        for what, mean, unit, most in (
-            ("latency over hard-off's", whole, "ratio", 1.01),
-            ("latency over hard-off's in the first 2 h", early, "ratio", 1.03),
-            ("missed limits above hard-off's", late, "points", 1.0),
-        )
+        _worst("latency over hard-off's", "ratio", whole, _Target(1.01, "must")),
+        _worst("latency over hard-off's in the first 2 h", "ratio", early, _Target(1.03, "must")),
+        _worst("missed limits above hard-off's", "points", late, _Target(1.0, "must")),
+        _worst("latency over hard-off's in a day of adversarial drafts", "ratio", day, _Target(1.01, "must")),
     ]
 
 

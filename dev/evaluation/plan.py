@@ -5,7 +5,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from dev.evaluation.scenarios import ADVERSARIAL, CANARIES, COLLAPSE, MISSING_DATA, SCENARIOS, STEP_OVERLOAD
+from dev.evaluation.scenarios import (
+    ADVERSARIAL,
+    ADVERSARIAL_DAY,
+    CANARIES,
+    COLLAPSE,
+    MISSING_DATA,
+    SCENARIOS,
+    STEP_OVERLOAD,
+)
 
 from specfleet.simulator.policies import POLICIES
 from specfleet.simulator.scenario import Scenario
@@ -33,13 +41,15 @@ _SHOWN_ONLY = ("__main__.py", "figures.py", "report.py", "pictures.py", "scale.p
 OURS, ORACLE, OFF, CANARY_POLICY = "ours", "oracle", "hard-off", "static-2"
 # Scenarios with one question need only who answers it.
 _ONLY = {
-    ADVERSARIAL.name: (ORACLE, OFF, OURS, "static-2"),
+    ADVERSARIAL.name: (OFF, OURS),
+    ADVERSARIAL_DAY.name: (OFF, OURS),
     STEP_OVERLOAD.name: (OURS,),
     COLLAPSE.name: (OURS,),
     MISSING_DATA.name: (OURS,),
     **{one.name: (CANARY_POLICY,) for one in CANARIES},
 }
-_CANARY_SEEDS = 3  # a day of canaries each
+_DAYS = {ADVERSARIAL_DAY.name, *(one.name for one in CANARIES)}
+_DAY_SEEDS = 3  # of scenarios that last a day
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,13 +82,12 @@ def plan(
     for names, known in ((scenarios, SCENARIOS), (policies, POLICIES)):
         if unknown := sorted(set(names) - set(known)):
             raise ValueError(f"not known: {', '.join(unknown)}; there are {', '.join(known)}")
-    canaries = {one.name for one in CANARIES}
     return [
         Cell(scenario, policy, seed, hours)
         for number, seed in enumerate(seeds)
         for scenario in scenarios
         for policy in policies
-        if policy in _ONLY.get(scenario, (policy,)) and (scenario not in canaries or number < _CANARY_SEEDS)
+        if policy in _ONLY.get(scenario, (policy,)) and (scenario not in _DAYS or number < _DAY_SEEDS)
     ]
 
 

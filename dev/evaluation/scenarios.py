@@ -31,6 +31,11 @@ TABLE_SCENARIOS = tuple(
 )
 
 ADVERSARIAL = Scenario("adversarial", acceptance=Acceptance(ceiling=0.05))
+# Trials and pauses of hard-off take hours of a day, which the other scenarios press into two.
+_DAY = 24 * 3600
+ADVERSARIAL_DAY = replace(
+    ADVERSARIAL, name="adversarial-day", seconds=_DAY, traffic=Traffic(peak=1.0, period=float(_DAY))
+)
 
 # The load rises within a second from where deep drafts pay to where they do not.
 OVERLOAD_AT = 1800.0
@@ -61,5 +66,5 @@ MISSING_DATA = replace(TABLE_SCENARIOS[1], name="missing-data", faults=OUTAGES)
 
 CANARIES = canary_scenarios()
 
-_QUESTIONS = (ADVERSARIAL, STEP_OVERLOAD, COLLAPSE, MISSING_DATA)
+_QUESTIONS = (ADVERSARIAL, ADVERSARIAL_DAY, STEP_OVERLOAD, COLLAPSE, MISSING_DATA)
 SCENARIOS = {one.name: one for one in (*TABLE_SCENARIOS, *_QUESTIONS, *CANARIES)}

@@ -8,7 +8,16 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from specfleet.api.resource import Spec
-from specfleet.engines.extra_arguments import FlagRule, Given, given, has_weights, number
+from specfleet.engines.extra_arguments import (
+    FlagRule,
+    Given,
+    given,
+    has_weights,
+    names_of,
+    number,
+    speculates,
+    switched_on,
+)
 
 _SHORT: Mapping[str, str] = MappingProxyType(
     {
@@ -21,8 +30,10 @@ _SHORT: Mapping[str, str] = MappingProxyType(
     }
 )
 
-# With any of these SGLang drops its adaptive mode, with one line in its log.
+_ADAPTERS = ("--enable-lora", "--lora-paths")
+# With any of these SGLang drops its adaptive mode, with one line in its log; with adapters it ends at start.
 _UNADAPTIVE = (
+    *_ADAPTERS,
     "--enable-dp-attention",
     "--attn-dp-size",
     "--enable-multi-layer-eagle",
@@ -49,11 +60,11 @@ RULES = (
         "probes, Services and Prometheus speak plain HTTP with the pod: end TLS before it",
     ),
     FlagRule(
-        ("--enable-lora", "--lora-paths"),
+        _ADAPTERS,
         "Lora",
-        "with drafts SGLang serves adapters with ngram only (sgl-project/sglang#28395): write method "
-        "ngram or none",
-        lambda spec, value: spec.speculation.method not in ("ngram", "none"),
+        "SGLang serves no adapters beside a draft model (sgl-project/sglang#28395): write method eagle, "
+        "eagle3, mtp, ngram or none",
+        lambda spec, value: spec.speculation.method == "draftModel",
     ),
     FlagRule(
         ("--disaggregation-mode",),
@@ -68,24 +79,49 @@ RULES = (
     FlagRule(
         ("--enable-dp-attention", "--attn-dp-size"),
         "AttentionDataParallel",
-        "ngram drafts do not run with attention data parallelism: write another method",
-        lambda spec, value: spec.speculation.method == "ngram",
+        "drafts of ngram and of a draft model do not run with attention data parallelism: write another "
+        "method",
+        lambda spec, value: spec.speculation.method in ("draftModel", "ngram"),
+    ),
+    FlagRule(
+        ("--pp-size",),
+        "PipelineParallel",
+        "SGLang drafts over several stages with eagle and mtp only, and with SGLANG_ENABLE_PP_SPEC 1 in "
+        "engine.env: raise engine.tensorParallelSize instead, or write method none",
+        lambda spec, value: value != "1" and speculates(spec) and not _drafts_over_stages(spec),
+    ),
+    FlagRule(
+        ("--enable-dp-attention", "--attn-dp-size", "--enable-multi-layer-eagle"),
+        "PipelineParallel",
+        "does not go with drafts over several stages: remove it, or --pp-size",
+        lambda spec, value: number(flags_of(spec), "--pp-size") > 1 and _drafts_over_stages(spec),
     ),
 )
+_READ = names_of(RULES) | {"--dp-size", *_UNADAPTIVE}
 
 
 def flags_of(spec: Spec) -> Given:
     """Read the user's extra arguments as SGLang would."""
-    return given(spec.engine.extra_args, _SHORT)
+    return given(spec.engine.extra_args, _SHORT, _READ)
 
 
 def unadaptive(spec: Spec) -> str:
     """Name the flag with which SGLang has one depth for all batches; empty: there is none."""
-    return next((flag for flag in flags_of(spec) if flag in _UNADAPTIVE), "")
+    flags = flags_of(spec)
+    if number(flags, "--pp-size") > 1:
+        return "--pp-size"
+    return next((flag for flag in flags if flag.partition(".")[0] in _UNADAPTIVE), "")
+
+
+def _drafts_over_stages(spec: Spec) -> bool:
+    """Say whether SGLang was told to draft with a model that is split over stages, and can."""
+    return spec.speculation.method in ("eagle", "mtp") and switched_on(spec, "SGLANG_ENABLE_PP_SPEC")
 
 
 def gpus(spec: Spec) -> int:
     """Count the devices of one pod; attention data parallelism shares those of tensor parallelism."""
     flags = flags_of(spec)
-    replicas = 1 if "--enable-dp-attention" in flags else number(flags, "--dp-size")
+    # Beside a size of its own, --enable-dp-attention leaves --dp-size the count of replicas.
+    shared = "--enable-dp-attention" in flags and number(flags, "--attn-dp-size") == 1
+    replicas = 1 if shared else number(flags, "--dp-size")
     return (spec.engine.tensor_parallel_size or 1) * number(flags, "--pp-size") * replicas

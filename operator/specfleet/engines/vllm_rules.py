@@ -8,17 +8,28 @@ from types import MappingProxyType
 
 from specfleet.api.resource import Spec
 from specfleet.engines.engine import Refusal
-from specfleet.engines.extra_arguments import FlagRule, Given, given, has_weights, number, speculates
+from specfleet.engines.extra_arguments import (
+    FlagRule,
+    Given,
+    given,
+    has_weights,
+    names_of,
+    number,
+    speculates,
+)
 
 _SHORT: Mapping[str, str] = MappingProxyType(
     {
         "-tp": "--tensor-parallel-size",
         "-pp": "--pipeline-parallel-size",
         "-dp": "--data-parallel-size",
+        "-pcp": "--prefill-context-parallel-size",
         "-sc": "--speculative-config",
         "-q": "--quantization",
     }
 )
+# Connectors that lay KV aside for the same pod; all others may hand it from a prefill to a decode pod.
+_ASIDE = ("OffloadingConnector", "SimpleCPUOffloadConnector")
 _INSTEAD = "is written by specfleet from speculation: remove it"
 
 RULES = (
@@ -58,18 +69,24 @@ RULES = (
         lambda spec, value: spec.speculation.method not in ("eagle3", "none"),
     ),
     FlagRule(
-        ("--kv-transfer-config",),
+        ("--kv-transfer-config.kv_connector",),
         "Disaggregation",
         "the proposer's KV does not go from prefill to decode (vllm-project/vllm#48221): write method ngram "
         "or none",
-        lambda spec, value: has_weights(spec),
+        lambda spec, value: has_weights(spec) and value not in _ASIDE,
     ),
 )
+_READ = names_of(RULES) | {
+    "--pipeline-parallel-size",
+    "--prefill-context-parallel-size",
+    "--data-parallel-size",
+    "--data-parallel-size-local",
+}
 
 
 def flags_of(spec: Spec) -> Given:
     """Read the user's extra arguments as vLLM would."""
-    return given(spec.engine.extra_args, _SHORT)
+    return given(spec.engine.extra_args, _SHORT, _READ)
 
 
 def data_parallel_size(spec: Spec) -> int:
@@ -80,8 +97,8 @@ def data_parallel_size(spec: Spec) -> int:
 def gpus(spec: Spec) -> int:
     """Count the devices of one pod."""
     flags = flags_of(spec)
-    stages = number(flags, "--pipeline-parallel-size")
-    return (spec.engine.tensor_parallel_size or 1) * stages * data_parallel_size(spec)
+    split = number(flags, "--pipeline-parallel-size") * number(flags, "--prefill-context-parallel-size")
+    return (spec.engine.tensor_parallel_size or 1) * split * data_parallel_size(spec)
 
 
 def variable_refusals(spec: Spec, *, live: bool) -> Iterator[Refusal]:

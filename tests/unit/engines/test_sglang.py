@@ -159,8 +159,8 @@ def test_tuning_and_pins_are_refused_where_there_is_one_depth(method: str, tunin
         (["--speculative-accept-threshold-single=0.5"], "NotExact"),
         (["--api-key", "hunter2"], "SecretInArguments"),
         (["--ssl-keyfile=/tls/tls.key"], "NotReachable"),
-        (["--lora-paths", "a=b"], "Lora"),
         (["--disaggregation-mode=prefill"], "Disaggregation"),
+        (["--disaggregation-m", "decode"], "Disaggregation"),
     ],
 )
 def test_an_argument_that_would_fail_later_is_refused_now(extra: list[str], reason: str) -> None:
@@ -175,6 +175,10 @@ def test_an_argument_that_would_fail_later_is_refused_now(extra: list[str], reas
     ("method", "extra"),
     [
         ("ngram", ["--lora-paths", "a=b"]),
+        ("mtp", ["--lora-paths", "a=b"]),
+        ("eagle3", ["--enable-lora"]),
+        ("none", ["--pp-size=2"]),
+        ("eagle3", ["--pp-size=1"]),
         ("none", ["--disaggregation-mode=decode"]),
         ("eagle3", ["--disaggregation-mode=null"]),
         ("eagle3", ["--api-key=$(API_KEY)"]),
@@ -185,23 +189,72 @@ def test_what_sglang_serves_is_left_alone(method: str, extra: list[str]) -> None
     assert reasons(a_spec("sglang", method, extraArgs=extra)) == []
 
 
-def test_ngram_drafts_do_not_run_with_attention_data_parallelism() -> None:
-    assert reasons(a_spec("sglang", "ngram", extraArgs=["--enable-dp-attention"])) == [
-        "AttentionDataParallel"
-    ]
+@pytest.mark.parametrize("method", ["draftModel", "ngram"])
+def test_some_drafts_do_not_run_with_attention_data_parallelism(method: str) -> None:
+    extra = ["--dp-size=2", "--enable-dp-attention"]
+
+    assert reasons(a_spec("sglang", method, extraArgs=extra)) == ["AttentionDataParallel"]
+
+
+@pytest.mark.fault("sglang#28395")
+@pytest.mark.parametrize("flag", ["--enable-lora", "--lora-paths"])
+def test_beside_adapters_eagle_heads_draft_at_one_depth_and_draft_models_not_at_all(flag: str) -> None:
+    """sglang/srt/arg_groups/lora_hook.py in 0.5.23 raises at start for each of the two."""
+    assert SGLANG.actuation(a_spec("sglang", "eagle3", extraArgs=[flag])).actuator == "fixed"
+    assert "--speculative-adaptive" not in flags(a_spec("sglang", "eagle3", extraArgs=[flag]))
+    assert reasons(a_spec("sglang", "draftModel", extraArgs=[flag])) == ["Lora"]
+
+
+PP_SPEC = [{"name": "SGLANG_ENABLE_PP_SPEC", "value": "1"}]
+
+
+@pytest.mark.parametrize("method", ["draftModel", "eagle", "eagle3", "mtp", "ngram"])
+@pytest.mark.parametrize("flag", ["--pp-size=2", "--pipeline-parallel-size=2", "--pp-s=2"])
+def test_drafts_of_a_model_in_stages_are_refused(method: str, flag: str) -> None:
+    """sglang/srt/arg_groups/validation_hook.py in 0.5.23 asserts it at start."""
+    spec = a_spec("sglang", method, extraArgs=[flag])
+
+    assert reasons(spec) == ["PipelineParallel"]
+    assert "raise engine.tensorParallelSize instead, or write method none" in messages(spec)
 
 
 @pytest.mark.parametrize(
-    ("fields", "gpus"),
+    ("method", "extra", "expected"),
     [
-        ({"tensorParallelSize": 4}, 4),
-        ({"tensorParallelSize": 4, "extraArgs": ["--dp-size=2"]}, 8),
-        ({"tensorParallelSize": 4, "extraArgs": ["--dp-size=2", "--enable-dp-attention"]}, 4),
-        ({"tensorParallelSize": 4, "extraArgs": ["--pipeline-parallel-size", "2"]}, 8),
+        ("eagle", [], []),
+        ("mtp", [], []),
+        ("eagle3", [], ["PipelineParallel"]),
+        ("ngram", [], ["PipelineParallel"]),
+        ("eagle", ["--enable-multi-layer-eagle"], ["PipelineParallel"]),
+        ("eagle", ["--dp-size=2", "--enable-dp-attention"], ["PipelineParallel"]),
     ],
 )
-def test_devices_are_counted_over_all_ways_to_share_them(fields: dict[str, Any], gpus: int) -> None:
-    assert SGLANG.devices(a_spec("sglang", **fields)) == gpus
+def test_where_sglang_drafts_over_stages_it_does_so_at_one_depth(
+    method: str, extra: list[str], expected: list[str]
+) -> None:
+    spec = a_spec("sglang", method, extraArgs=["--pp-size=2", *extra], env=PP_SPEC)
+
+    assert reasons(spec) == expected
+    assert SGLANG.actuation(spec).actuator == "fixed"
+    assert "--speculative-adaptive" not in flags(spec)
+
+
+@pytest.mark.parametrize(
+    ("extra", "gpus"),
+    [
+        ([], 4),
+        (["--dp-size=2"], 8),
+        (["--dp", "2"], 8),
+        (["--dp-size=2", "--enable-dp-attention"], 4),
+        (["--dp-size=2", "--enable-dp-attention", "--attn-dp-size=2"], 8),
+        (["--pipeline-parallel-size", "2"], 8),
+    ],
+)
+def test_devices_are_counted_over_all_ways_to_share_them(extra: list[str], gpus: int) -> None:
+    spec = a_spec("sglang", "none", tensorParallelSize=4, extraArgs=extra)
+
+    assert reasons(spec) == []
+    assert SGLANG.devices(spec) == gpus
 
 
 def test_an_idle_connection_outlives_that_of_load_balancers() -> None:

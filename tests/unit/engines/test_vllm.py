@@ -220,7 +220,15 @@ def test_where_the_depth_is_fixed_it_may_be_watched(mode: str) -> None:
         (["--api-key", "hunter2"], "SecretInArguments"),
         (["--ssl-certfile=/tls/tls.crt"], "NotReachable"),
         (["--structured-outputs-config.backend=lm-format-enforcer"], "StructuredOutputs"),
-        (["--kv-transfer-config={}"], "Disaggregation"),
+        (["--structured-outputs-config", '{"backend": "lm-format-enforcer"}'], "StructuredOutputs"),
+        (["--structured_outputs_config.backend", "lm-format-enforcer"], "StructuredOutputs"),
+        (
+            ["--kv-transfer-config", '{"kv_connector": "NixlConnector", "kv_role": "kv_both"}'],
+            "Disaggregation",
+        ),
+        (["--kv-transfer-config.kv_connector=NixlConnector"], "Disaggregation"),
+        (["--kv-tr.kv_connector=MultiConnector"], "Disaggregation"),
+        (["--disable-log-st"], "MetricsOff"),
     ],
 )
 def test_an_argument_that_would_fail_later_is_refused_now(extra: list[str], reason: str) -> None:
@@ -243,7 +251,15 @@ def test_adapters_are_served_with_the_methods_that_vllm_tests_them_with(method: 
 @pytest.mark.fault("vllm#48221")
 @pytest.mark.parametrize("method", ["ngram", "none"])
 def test_prefill_and_decode_may_be_apart_where_no_proposer_has_a_cache(method: str) -> None:
-    assert reasons(a_spec(method=method, extraArgs=["--kv-transfer-config={}"])) == []
+    connector = "--kv-transfer-config.kv_connector=NixlConnector"
+
+    assert reasons(a_spec(method=method, extraArgs=[connector])) == []
+
+
+def test_a_connector_that_lays_cache_aside_for_the_same_pod_takes_nothing_apart() -> None:
+    connector = '{"kv_connector": "OffloadingConnector", "kv_role": "kv_both"}'
+
+    assert reasons(a_spec(method="eagle3", extraArgs=["--kv-transfer-config", connector])) == []
 
 
 def test_structured_output_by_other_backends_is_served() -> None:
@@ -285,6 +301,9 @@ def test_histograms_of_tokens_begin_at_half_a_millisecond() -> None:
         ({"tensorParallelSize": 4}, 4),
         ({"tensorParallelSize": 2, "extraArgs": ["--pipeline-parallel-size", "2"]}, 4),
         ({"tensorParallelSize": 2, "extraArgs": ["-dp=2"]}, 4),
+        ({"tensorParallelSize": 2, "extraArgs": ["--pipeline-p", "2"]}, 4),
+        ({"tensorParallelSize": 2, "extraArgs": ["--data_parallel_size=2", "--data-parallel-size-l=1"]}, 4),
+        ({"tensorParallelSize": 2, "extraArgs": ["-pcp", "2"]}, 4),
     ],
 )
 def test_devices_are_counted_over_all_ways_to_share_them_and_shared_memory_grows(
