@@ -58,7 +58,9 @@ async def measure(given: Input) -> dict[str, float]:
     found: list[tuple[float, float, float]] = []
     for now in given.passes:
         queries, began = source.queries, time.process_time()
-        readings = samples.advance(await reader.read(fleet, now), fleet, now)
+        begun = samples.begin(fleet, now)
+        await reader.read(fleet, now, begun.take)
+        readings = samples.finish(begun)
         read = time.process_time()
         for number, evidence in enumerate(_evidence(given, readings)):
             # All pools of this fleet look alike; in a real one nobody profits from another's fit.

@@ -56,8 +56,9 @@ class MetricsReader:
         if not fleet:
             return Metrics()
         try:
-            answer = await reader.read(fleet, now)
-            return Metrics(self._samples[name].advance(answer, fleet, now))
+            begun = self._samples[name].begin(fleet, now)
+            await reader.read(fleet, now, begun.take)
+            return Metrics(self._samples[name].finish(begun))
         except MetricsError as error:
             logger.warning("metrics source %s failed: %s", name, error)
             return Metrics(fault=str(error))

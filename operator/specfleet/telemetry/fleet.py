@@ -6,7 +6,7 @@ pool.
 
 import math
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from specfleet.engines.metrics import MetricDictionary
 from specfleet.telemetry.errors import AnswerTooLarge
@@ -17,6 +17,7 @@ from specfleet.tuning.interval import PodKey
 MOST_SERIES = 20_000
 
 Fleet = Mapping[PodKey, MetricDictionary]
+Take = Callable[[Sequence[Series]], None]
 
 
 class FleetReader:
@@ -29,24 +30,28 @@ class FleetReader:
         self._parts: defaultdict[str, int] = defaultdict(lambda: 1)
         self._most: defaultdict[str, int] = defaultdict(lambda: MOST_SERIES)
 
-    async def read(self, fleet: Fleet, at: float) -> list[Series]:
-        """Read all series of these pods' engines. Raises MetricsError."""
+    async def read(self, fleet: Fleet, at: float, take: Take) -> None:
+        """Read all series of these pods' engines, and give them away part by part. Raises MetricsError.
+
+        A pod's series come in one part. After a part that is too large all come again, so before the end
+        nothing may be concluded from those that were taken.
+        """
         families: defaultdict[str, dict[PodKey, MetricDictionary]] = defaultdict(dict)
         for pod, dictionary in fleet.items():
             families[dictionary.prefix][pod] = dictionary
-        return [series for name in families for series in await self._family(name, families[name], at)]
+        for name, pods in families.items():
+            await self._family(name, pods, at, take)
 
-    async def _family(self, name: str, fleet: Fleet, at: float) -> list[Series]:
+    async def _family(self, name: str, fleet: Fleet, at: float, take: Take) -> None:
         namespaces = sorted({namespace for namespace, _ in fleet})
         refused = False
         while True:
             parts = self._parts[name] = min(self._parts[name], len(namespaces))
+            found = 0
             try:
-                found = [
-                    series
-                    for part in range(parts)
-                    for series in await self._query(fleet, namespaces[part::parts] if parts > 1 else (), at)
-                ]
+                for part in range(parts):
+                    narrowed = namespaces[part::parts] if parts > 1 else ()
+                    found += await self._query(fleet, narrowed, at, take)
             except AnswerTooLarge:
                 if parts == len(namespaces):
                     raise
@@ -54,11 +59,13 @@ class FleetReader:
                 refused = True
                 continue
             if refused and found:  # empty parts tell nothing of what an answer may hold
-                self._most[name] = math.ceil(len(found) / parts)
-            self._parts[name] = max(1, math.ceil(len(found) / self._most[name]))
-            return found
+                self._most[name] = math.ceil(found / parts)
+            self._parts[name] = max(1, math.ceil(found / self._most[name]))
+            return
 
-    async def _query(self, fleet: Fleet, namespaces: Sequence[str], at: float) -> list[Series]:
+    async def _query(self, fleet: Fleet, namespaces: Sequence[str], at: float, take: Take) -> int:
         dictionaries = {dictionary.label: dictionary for dictionary in fleet.values()}.values()
         promql = fleet_query(dictionaries, self._scope, self._scrape_seconds, namespaces)
-        return await self._source.query(promql, at)
+        part = await self._source.query(promql, at)
+        take(part)
+        return len(part)

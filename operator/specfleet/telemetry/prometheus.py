@@ -54,7 +54,7 @@ class PrometheusSource:
         try:
             # The session has the same deadline; this one also covers slow headers and a busy pool.
             async with asyncio.timeout(self._timeout_seconds + 1.0):
-                result = await loop.run_in_executor(self._threads, self._send, promql, parameters)
+                found = await loop.run_in_executor(self._threads, self._send, promql, parameters)
         except (SourceTimeout, SourceUnavailable):
             self._circuit.failed()
             raise
@@ -67,15 +67,19 @@ class PrometheusSource:
             self._circuit.succeeded()  # somebody is there
             raise
         self._circuit.succeeded()
-        return [_series(item) for item in result]
+        return found
 
-    def _send(self, promql: str, parameters: dict[str, str]) -> list[Any]:
+    def _send(self, promql: str, parameters: dict[str, str]) -> list[Series]:
         try:
             result: list[Any] = self._client.custom_query(promql, params=parameters)
         except PrometheusApiClientException as error:
             # Its text is the body of the answer.
             raise AnswerMalformed("the metrics source gives an unexpected answer") from error
-        return result
+        found = []
+        result.reverse()
+        while result:  # each item goes as it is read: an answer and its series are never held both
+            found.append(_series(result.pop()))
+        return found
 
     async def close(self) -> None:
         """Drop connections and threads; a thread that still waits ends with its deadline."""

@@ -11,6 +11,7 @@ from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from specfleet.telemetry.source import Series
 
@@ -18,12 +19,13 @@ SCHEDULE_PREFIX = "specfleet_"
 SCHEDULE_VERSION = "specfleet_schedule_version"
 SCHEDULE_LIVE = "specfleet_schedule_live"
 
-SeriesKey = tuple[tuple[str, str], ...]
+SeriesKey = tuple[str, tuple[tuple[str, str], ...]]  # name, other labels
 Values = Mapping[SeriesKey, float | None]  # None: the value was NaN or infinite
 _Target = tuple[str, str]  # job, instance
 # Each series at one time, and since when it is known.
 _Values = tuple[dict[SeriesKey, float | None], dict[SeriesKey, float]]
-_OF_THE_POD = ("namespace", "pod")  # they tell no series of a pod apart
+_NO_LABELS = ("__name__", "namespace", "pod")  # the last two tell no series of a pod apart
+_KEPT_ITEMS = 2**16  # of labels: most are the same in the series of many pods
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,13 +54,13 @@ def newest_scrape(pod: Iterable[Series], prefix: str, window_seconds: float) -> 
     if engine is None:
         return None
     schedule = None if _has(engine, SCHEDULE_PREFIX) else _chosen(targets, SCHEDULE_PREFIX, window_seconds)
-    stamps = _stamps(engine)
     if schedule is not None:
         known = _stamps(schedule)
-        if covered := [at for at in stamps if known[0] <= at <= known[-1]]:
+        if covered := [at for at in _stamps(engine) if known[0] <= at <= known[-1]]:
             return _joined(engine, schedule, covered[-1])
-    values, oldest = _at(engine, stamps[-1])
-    return Scrape(stamps[-1], values, oldest, aligned=True)
+    newest = _newest(engine)
+    values, oldest = _read(engine, newest, _value_then)
+    return Scrape(newest, values, oldest, aligned=True)
 
 
 def _chosen(
@@ -68,9 +70,9 @@ def _chosen(
     having = {key: series for key, series in targets.items() if _has(series, prefix)}
     if not having:
         return None
-    newest = max(_stamps(series)[-1] for series in having.values())
-    alive = (key for key, series in having.items() if _stamps(series)[-1] > newest - window_seconds)
-    return having[min(alive)]
+    stamps = {key: _newest(series) for key, series in having.items()}
+    newest = max(stamps.values())
+    return having[min(key for key, at in stamps.items() if at > newest - window_seconds)]
 
 
 def _has(target: Sequence[Series], prefix: str) -> bool:
@@ -81,11 +83,8 @@ def _stamps(target: Sequence[Series]) -> list[float]:
     return sorted({at for series in target for at, _ in series.samples})
 
 
-def _at(target: Sequence[Series], at: float) -> _Values:
-    def value_at(series: Series, at: float) -> float | None:
-        return next((value for stamp, value in reversed(series.samples) if stamp == at), None)
-
-    return _read(target, at, value_at)
+def _newest(target: Sequence[Series]) -> float:
+    return max(series.samples[-1][0] for series in target)
 
 
 def _read(target: Sequence[Series], at: float, value_at: Callable[[Series, float], float | None]) -> _Values:
@@ -93,19 +92,34 @@ def _read(target: Sequence[Series], at: float, value_at: Callable[[Series, float
     oldest: dict[SeriesKey, float] = {}
     for series in target:
         if (value := value_at(series, at)) is not None:
-            key = _key(series)
+            key = _key(series.labels)
             values[key] = value if math.isfinite(value) else None
             oldest[key] = series.samples[0][0]
     return values, oldest
 
 
-def _key(series: Series) -> SeriesKey:
-    return tuple(sorted(item for item in series.labels.items() if item[0] not in _OF_THE_POD))
+def _key(labels: Mapping[str, str]) -> SeriesKey:
+    items = sorted(_item(name, value) for name, value in labels.items() if name not in _NO_LABELS)
+    return labels.get("__name__", ""), tuple(items)
+
+
+@lru_cache(_KEPT_ITEMS)
+def _item(name: str, value: str) -> tuple[str, str]:
+    """Give the same object for equal items: the keys of a fleet are held from pass to pass."""
+    return name, value
 
 
 def _joined(engine: Sequence[Series], schedule: Sequence[Series], at: float) -> Scrape:
-    (values, oldest), (joined, since) = _at(engine, at), _read(schedule, at, _value_at)
+    values, oldest = _read(engine, at, _value_then)
+    joined, since = _read(schedule, at, _value_at)
     return Scrape(at, values | joined, oldest | since, aligned=False)
+
+
+def _value_then(series: Series, at: float) -> float | None:
+    for stamp, value in reversed(series.samples):
+        if stamp == at:
+            return value
+    return None
 
 
 def _value_at(series: Series, at: float) -> float | None:

@@ -8,7 +8,7 @@ import pytest
 from specfleet.engines.metrics_sglang import SGLANG
 from specfleet.engines.metrics_vllm import BUILTIN, VLLM
 from specfleet.telemetry.errors import AnswerTooLarge
-from specfleet.telemetry.fleet import MOST_SERIES, FleetReader
+from specfleet.telemetry.fleet import MOST_SERIES, Fleet, FleetReader
 from specfleet.telemetry.queries import fleet_query
 from specfleet.telemetry.source import Series
 
@@ -34,10 +34,16 @@ class Source:
         return [Series({"namespace": name}, ()) for name in names for _ in range(self.series)]
 
 
+async def read(reader: FleetReader, fleet: Fleet, at: float) -> list[Series]:
+    found: list[Series] = []
+    await reader.read(fleet, at, found.extend)
+    return found
+
+
 async def test_one_query_serves_all_pools_of_a_family_whatever_their_number() -> None:
     source = Source()
 
-    await FleetReader(source, SCOPE, 15.0).read(FLEET, 0.0)
+    await read(FleetReader(source, SCOPE, 15.0), FLEET, 0.0)
 
     (asked,) = source.asked
     assert asked.endswith(f",{SCOPE}}}[45s]")
@@ -48,7 +54,7 @@ async def test_each_family_has_its_own_query_and_is_asked_only_where_it_runs() -
     source = Source()
     mixed = {("a", "one"): BUILTIN, ("b", "two"): VLLM, ("c", "three"): SGLANG}
 
-    await FleetReader(source, "", 15.0).read(mixed, 0.0)
+    await read(FleetReader(source, "", 15.0), mixed, 0.0)
 
     assert [("vllm:" in text, "sglang:" in text) for text in source.asked] == [(True, False), (False, True)]
 
@@ -57,8 +63,8 @@ async def test_an_answer_of_too_many_series_is_split_by_namespace_at_the_next_pa
     source = Source(series=MOST_SERIES // 3)
     reader = FleetReader(source, "", 15.0)
 
-    first = await reader.read(FLEET, 0.0)
-    second = await reader.read(FLEET, 15.0)
+    first = await read(reader, FLEET, 0.0)
+    second = await read(reader, FLEET, 15.0)
 
     assert len(source.asked) == 1 + 2
     assert 'namespace=~"team-0|team-2"' in source.asked[1]
@@ -70,19 +76,29 @@ async def test_an_answer_that_is_refused_as_too_large_is_split_at_once() -> None
 
     reader = FleetReader(source, "", 15.0)
 
-    found = await reader.read(FLEET, 0.0)
+    found = await read(reader, FLEET, 0.0)
 
     assert len(found) == 40
     assert len(source.asked) == 1 + 2
 
-    await reader.read(FLEET, 15.0)
+    await read(reader, FLEET, 15.0)
 
     assert len(source.asked) == 1 + 2 + 2
 
 
+async def test_parts_are_taken_one_by_one_before_the_next_is_asked_for() -> None:
+    source = Source(series=10, most=25)
+    reader = FleetReader(source, "", 15.0)
+    asked_when_taken = []
+
+    await reader.read(FLEET, 0.0, lambda _: asked_when_taken.append(len(source.asked)))
+
+    assert asked_when_taken == [2, 3]  # the first query was refused
+
+
 async def test_one_namespace_that_is_too_large_is_an_error_and_no_partial_answer() -> None:
     with pytest.raises(AnswerTooLarge):
-        await FleetReader(Source(series=10, most=5), "", 15.0).read(FLEET, 0.0)
+        await read(FleetReader(Source(series=10, most=5), "", 15.0), FLEET, 0.0)
 
 
 async def test_parts_that_come_back_empty_after_a_refusal_are_no_series_and_no_failure() -> None:
@@ -96,23 +112,23 @@ async def test_parts_that_come_back_empty_after_a_refusal_are_no_series_and_no_f
 
     source.query = emptied  # type: ignore[method-assign]
 
-    assert await reader.read(FLEET, 0.0) == []
+    assert await read(reader, FLEET, 0.0) == []
 
     source.series = 1
-    assert len(await reader.read(FLEET, 15.0)) == len(TEAMS)
+    assert len(await read(reader, FLEET, 15.0)) == len(TEAMS)
     assert "namespace" not in source.asked[-1]
 
 
 async def test_a_fleet_that_has_shrunk_is_read_in_one_query_again() -> None:
     source = Source(series=10, most=25)
     reader = FleetReader(source, "", 15.0)
-    await reader.read(FLEET, 0.0)
+    await read(reader, FLEET, 0.0)
 
     source.asked.clear()
-    await reader.read(FLEET, 15.0)
+    await read(reader, FLEET, 15.0)
     source.series = 1
-    await reader.read(FLEET, 30.0)
-    await reader.read(FLEET, 45.0)
+    await read(reader, FLEET, 30.0)
+    await read(reader, FLEET, 45.0)
 
     assert "namespace" not in source.asked[-1]
 

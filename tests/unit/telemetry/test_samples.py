@@ -117,6 +117,44 @@ def test_p9_a_sample_older_than_three_scrapes_by_its_own_stamp_is_dropped() -> N
     assert samples.advance(answer, {POD: BUILTIN}, now=146).reporting == frozenset()
 
 
+def test_an_answer_in_parts_reads_as_the_whole_one() -> None:
+    pods = dict.fromkeys((POD, OTHER), BUILTIN)
+    whole, parted = FleetSamples(SCRAPE), FleetSamples(SCRAPE)
+    for at in (0, 15):
+        answer = [a_series(TOKENS, (at, 5 + at), pod=pod) for pod in (OTHER, POD)]
+        expected = whole.advance(answer, pods, at + 1.0)
+
+        begun = parted.begin(pods, at + 1.0)
+        for series in answer:
+            begun.take([series])
+
+        assert parted.finish(begun) == expected
+    assert [interval.pod for interval in expected.intervals] == [POD, OTHER]
+
+
+def test_a_pod_that_comes_again_in_one_pass_counts_once() -> None:
+    samples = FleetSamples(SCRAPE)
+    samples.advance([a_series(TOKENS, (0, 1000))], {POD: BUILTIN}, 1.0)
+
+    begun = samples.begin({POD: BUILTIN}, 16.0)
+    begun.take([a_series(TOKENS, (15, 1400))])
+    begun.take([a_series(TOKENS, (15, 1400))])
+    (interval,) = samples.finish(begun).intervals
+
+    assert interval.counts.generation_tokens == 400
+
+
+def test_a_pass_without_its_last_part_leaves_its_counts_to_the_next() -> None:
+    samples = FleetSamples(SCRAPE)
+    samples.advance([a_series(TOKENS, (0, 1000))], {POD: BUILTIN}, 1.0)
+
+    samples.begin({POD: BUILTIN}, 16.0).take([a_series(TOKENS, (15, 1400))])
+    (interval,) = samples.advance([a_series(TOKENS, (30, 1900))], {POD: BUILTIN}, 31.0).intervals
+
+    assert interval.counts.generation_tokens == 900
+    assert interval.seconds == 30.0
+
+
 def test_p9_an_old_scrape_seen_again_makes_no_interval() -> None:
     assert passes([a_series(TOKENS, (0, 5))], [a_series(TOKENS, (0, 5))])[-1].intervals == ()
 
