@@ -4,7 +4,7 @@
 
 A test says so with ``@pytest.mark.fault("vllm#7627")``, which names one or more references of a row.
 ``--check`` changes nothing and fails if the page is not what it would be. Both fail if a marker names what no
-row has, or if nothing guards against a row.
+row has, or if nothing guards against a reference.
 """
 
 import ast
@@ -33,13 +33,20 @@ ggml-org/llama.cpp, transformers = huggingface/transformers, mlx-lm, mlx-swift-l
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """A row: what went wrong elsewhere, and what is right. ``refused``: why a refusal stands in for it."""
+    """A row: what went wrong elsewhere, and what is right.
+
+    ``references`` are the reports that tests must name, each of them. ``same``: further reports of the same
+    symptom, for which those tests stand too. ``refused``: why a refusal stands in for it. ``later``: what of
+    the right behaviour is not built, and what it waits for; such a row may be without a test.
+    """
 
     area: str
     references: Sequence[str]
     symptom: str
     behaviour: str
+    same: Sequence[str] = ()
     refused: str | None = None
+    later: str | None = None
 
 
 def main() -> int:
@@ -69,12 +76,13 @@ def marked_tests(folder: Path) -> Mapping[str, Sequence[str]]:
 
 def problem_in(faults: Sequence[Fault], tests: Mapping[str, Sequence[str]]) -> str | None:
     """Answer what is wrong with the table or the markers; None: nothing."""
-    known = {reference for fault in faults for reference in fault.references}
+    known = {reference for fault in faults for reference in (*fault.references, *fault.same)}
     if unknown := sorted(set(tests) - known):
         return f"{tests[unknown[0]][0]} names {unknown[0]}, which no row of dev/faults.toml has"
     for fault in faults:
-        if not fault.refused and not tests.keys() & set(fault.references):
-            return f"no test names {' or '.join(fault.references)}, and it is no refusal"
+        untested = [reference for reference in fault.references if reference not in tests]
+        if untested and not fault.refused and not (fault.later and len(untested) == len(fault.references)):
+            return f"no test names {' or '.join(untested)}, and it is no refusal"
     refused = [fault for fault in faults if fault.refused]
     if len(refused) > MOST_REFUSALS:
         return f"{len(refused)} rows are refusals, at most {MOST_REFUSALS} may be"
@@ -103,11 +111,14 @@ def _references(function: ast.FunctionDef | ast.AsyncFunctionDef) -> Iterator[st
 
 
 def _row(fault: Fault, tests: Mapping[str, Sequence[str]]) -> str:
-    guards = dict.fromkeys(test for one in fault.references for test in tests.get(one, ()))
+    reports = (*fault.references, *fault.same)
+    guards = dict.fromkeys(test for one in reports for test in tests.get(one, ()))
     shown = [f"`{test.removeprefix('tests/')}`" for test in guards]
     if fault.refused:
         shown.insert(0, f"Refused: {fault.refused}")
-    cells = (", ".join(fault.references), fault.symptom, fault.behaviour, "<br>".join(shown))
+    if fault.later:
+        shown.append(f"Not built: {fault.later}")
+    cells = (", ".join(reports), fault.symptom, fault.behaviour, "<br>".join(shown))
     return f"| {' | '.join(cells)} |"
 
 

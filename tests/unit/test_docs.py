@@ -76,6 +76,7 @@ def test_every_reason_to_be_degraded_that_planning_gives_is_explained() -> None:
     assert {reason for reason in reasons if reason not in explained} == set()
 
 
+@pytest.mark.fault("ai-dynamo/dynamo#14085")
 def test_every_alert_has_a_section_in_the_runbook() -> None:
     alerts = re.findall(r"- alert: (\w+)", read(REPOSITORY / "charts/specfleet/templates/monitoring.yaml"))
     sections = re.findall(r"^## (\w+)$", read(REPOSITORY / "docs/runbook.md"), re.MULTILINE)

@@ -37,7 +37,7 @@ def test_each_pair_is_listed_with_how_its_depth_changes(engine: str, method: str
     assert rows()[engine, method] == depth
 
 
-@pytest.mark.fault("vllm#41821")
+@pytest.mark.fault("kaito-project/kaito#2312")
 def test_a_method_that_an_engine_gave_up_is_not_listed_for_the_version() -> None:
     assert ("vllm 0.32.x", "medusa") in rows()
     assert ("vllm 0.33.x", "medusa") not in rows()

@@ -1,8 +1,10 @@
 """The operator's own metrics, in a registry of their own. Served by `controller.health` at ``/metrics``."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector
+
+from specfleet.api.kinds import Object
 
 # A reconcile is a dozen calls of some milliseconds; past a minute the queue cancels it.
 RECONCILE_BUCKETS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
@@ -44,12 +46,27 @@ class Figures:
             ["kind"],
             registry=self.registry,
         )
+        self._conditions = Gauge(
+            "specfleet_operator_condition",
+            "1 for each condition of each resource, as of the last tuning pass.",
+            ["resource_namespace", "resource", "type", "status", "reason"],
+            registry=self.registry,
+        )
         self.tuning_seconds = Histogram(
             "specfleet_operator_tuning_pass_seconds",
             "Duration of one tuning pass over the whole fleet.",
             buckets=RECONCILE_BUCKETS,
             registry=self.registry,
         )
+
+    def show_conditions(self, resources: Iterable[Object]) -> None:
+        """Export the conditions of these resources, and of no others any more."""
+        self._conditions.clear()
+        for resource in resources:
+            metadata = resource["metadata"]
+            for entry in (resource.get("status") or {}).get("conditions") or ():
+                values = (entry["type"], entry["status"], entry["reason"])
+                self._conditions.labels(metadata["namespace"], metadata["name"], *values).set(1)
 
     def follow(self, name: str, description: str, value: Callable[[], float]) -> None:
         """Export a figure that is read when it is scraped."""

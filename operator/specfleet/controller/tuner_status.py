@@ -12,6 +12,7 @@ from specfleet.api.schedule import Document, Table, flat, to_rows
 from specfleet.controller.fleet import PoolView
 from specfleet.controller.measured import measured, number, time_text
 from specfleet.engines.engine import Actuator
+from specfleet.engines.extra_arguments import has_weights
 from specfleet.planning.served import IN_FORCE
 from specfleet.tuning.decide import Outcome
 from specfleet.tuning.decision import Hold
@@ -29,6 +30,9 @@ OWN_POOL_FIELDS = (
     "hardOff",
 )
 LONGEST_REASON = 1000
+# Weights that fit give .3 and more even for hard text; .07 was seen of a target with rotated weights
+# (vllm-project/vllm-ascend#7038). Drafts looked up in the text may well be that bad.
+HARDLY_ACCEPTED = 0.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,9 +204,24 @@ def _speculation_active(reports: Sequence[PoolReport], live: Object, now: float)
     if idle:
         message = f"pools {', '.join(idle)} decode without a drafted token"
         return _condition("SpeculationActive", "False", "NothingDrafted", message, live, now)
+    if wrong := [r.view.pool.name for r in reports if drafted.get(r.view.pool.name) and _hardly_accepted(r)]:
+        message = (
+            f"pools {', '.join(wrong)}: fewer than one first draft in ten is accepted: the proposer does not "
+            "belong to this model, or its weights are not what they should be"
+        )
+        return _condition("SpeculationActive", "False", "HardlyAccepted", message, live, now)
     if not any(drafted.values()):
         return _condition("SpeculationActive", "Unknown", "NoTraffic", "nothing was decoded", live, now)
     return _condition("SpeculationActive", "True", "Drafting", "tokens are drafted", live, now)
+
+
+def _hardly_accepted(report: PoolReport) -> bool:
+    survival = report.outcome.memory.survival
+    return (
+        has_weights(report.view.resource.spec)
+        and survival.known(1)
+        and survival.accepted_share(1) < HARDLY_ACCEPTED
+    )
 
 
 def _condition(kind: str, status: str, reason: str, message: str, live: Object, now: float) -> Object:

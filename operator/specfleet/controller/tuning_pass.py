@@ -102,6 +102,7 @@ class TuningPass:
     async def run_once(self, now: float) -> None:
         """Tune every pool once. ``now``: seconds since the epoch. Raises ClusterError: nothing was read."""
         fleet = await read_fleet(self._client, self._configuration.watch_namespaces)
+        self._figures.show_conditions(pools[0].live for pools in fleet if pools)
         views = [view for pools in fleet for view in pools]
         metrics = await self._metrics.read(views, now)
         for gone in set(self._pools) - {view.key for view in views}:

@@ -33,7 +33,12 @@ _ASIDE = ("OffloadingConnector", "SimpleCPUOffloadConnector")
 _INSTEAD = "is written by specfleet from speculation: remove it"
 
 RULES = (
-    FlagRule(("--spec-method", "--spec-model", "--spec-tokens"), "OwnedFlag", _INSTEAD),
+    FlagRule(
+        # The last is of older releases, where vLLM switched drafts off at a load (vllm-project/vllm#41821).
+        ("--spec-method", "--spec-model", "--spec-tokens", "--speculative-disable-by-batch-size"),
+        "OwnedFlag",
+        _INSTEAD,
+    ),
     FlagRule(
         ("--async-scheduling", "--no-async-scheduling"),
         "OwnedFlag",
@@ -67,6 +72,14 @@ RULES = (
         "with drafts vLLM runs adapters tested with eagle3 only; with ngram it ended under load "
         "(vllm-project/vllm#20284): write method eagle3 or none",
         lambda spec, value: spec.speculation.method not in ("eagle3", "none"),
+    ),
+    FlagRule(
+        ("--pipeline-parallel-size",),
+        "PipelineParallel",
+        "with this method vLLM takes its older model runner, which has a drafter in the last stage only and "
+        "asks for it in each (vllm-project/vllm#30436): write engine.tensorParallelSize instead, or another "
+        "method",
+        lambda spec, value: spec.speculation.method in ("medusa", "suffix") and value not in ("", "1"),
     ),
     FlagRule(
         ("--kv-transfer-config.kv_connector",),

@@ -13,6 +13,7 @@ from specfleet.planning.names import DOWNLOADS, ENGINE_CONTAINER, POOL_LABEL, PR
 from specfleet.planning.observed import Live, one_line
 
 ENGINE_FAILED = "EngineFailed"
+OUT_OF_MEMORY = "OutOfMemory"
 DOWNLOAD_FAILED = "DownloadFailed"
 PREFLIGHT_FAILED = "PreflightFailed"
 UNSCHEDULABLE = "Unschedulable"
@@ -29,6 +30,9 @@ _PREFLIGHT_LINE, _LONGEST_OF_A_PAIR, _LONGEST = "specfleet_preflight:", 1200, 40
 # "specfleet_engine: error: ...": how argparse, and our programs beside it, end one that cannot go on.
 _ENGINE_LINE = re.compile(r"specfleet_[a-z]+: (?:error: )?(.+)")
 _IMAGE_REASONS = frozenset({"ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull"})
+# torch's error on CUDA and ROCm devices, in the end of a log that Kubernetes keeps (2 KiB).
+_DEVICE_MEMORY = re.compile(r"torch\.(?:cuda\.)?OutOfMemoryError|(?:CUDA|HIP) out of memory")
+_LESS_MEMORY = "engine.kvCacheMib or maxNumSeqs, with drafts speculation.depth.max too, or write method none"
 _CONTAINER_REASONS = frozenset({"CreateContainerConfigError", "CreateContainerError", "RunContainerError"})
 
 
@@ -84,28 +88,27 @@ def _causes(pod: Live) -> Iterator[tuple[str, str]]:
         yield UNSCHEDULABLE, f"no node can take it: {message}"
     # While one of the first kind fails, those of the second wait and have nothing to say.
     for container in container_statuses(pod):
-        if (text := _container_cause(container, pod)) is not None:
-            yield _REASONS.get(str(container.get("name")), ENGINE_FAILED), text
+        yield from _container_causes(container, pod)
 
 
-def _container_cause(container: Live, pod: Live) -> str | None:
-    """Say why a container does not run; None: it runs, or is starting for the first time.
+def _container_causes(container: Live, pod: Live) -> Iterator[tuple[str, str]]:
+    """Say why a container does not run; nothing: it runs, or is starting for the first time.
 
     A container that failed before counts until it is ready, or the answer would flap with every restart.
     """
-    state = container.get("state") or {}
-    waiting = (state.get("waiting") or {}).get("reason")
+    name = str(container.get("name"))
+    reason = _REASONS.get(name, ENGINE_FAILED)
+    waiting = ((container.get("state") or {}).get("waiting") or {}).get("reason")
     if waiting in _IMAGE_REASONS:
         image = container.get("image")
-        return f"image {image} cannot be pulled ({waiting}): check its name and imagePullSecrets"
-    if waiting in _CONTAINER_REASONS:
-        return f"the container cannot be created ({waiting}): {_to_create(container, pod)}"
-    ended = _ended(container)
-    if ended is None:
-        return None
-    if ended.get("exitCode") == 0 and waiting != "CrashLoopBackOff":
-        return None
-    return _exit_cause(ended, str(container.get("name")))
+        yield reason, f"image {image} cannot be pulled ({waiting}): check its name and imagePullSecrets"
+    elif waiting in _CONTAINER_REASONS:
+        yield reason, f"the container cannot be created ({waiting}): {_to_create(container, pod)}"
+    elif (ended := _ended(container)) is not None:
+        if name == ENGINE_CONTAINER and (text := _out_of_memory(ended)) is not None:
+            yield OUT_OF_MEMORY, text
+        elif ended.get("exitCode") != 0 or waiting == "CrashLoopBackOff":
+            yield reason, _exit_cause(ended, name)
 
 
 def _to_create(container: Live, pod: Live) -> str:
@@ -154,7 +157,7 @@ def _own_words(ended: Live) -> str | None:
 def _exit_cause(ended: Live, container: str) -> str:
     what = _WHAT_FAILED.get(container, "the container failed")
     if ended.get("reason") == "OOMKilled":
-        return _out_of_memory(container)
+        return f"{container} was killed for want of memory (OOMKilled): its node has too little"
     if (words := _own_words(ended)) is not None:
         return f"{what}: {words}"
     if container == ENGINE_CONTAINER:
@@ -162,10 +165,11 @@ def _exit_cause(ended: Live, container: str) -> str:
     return f"{container} ended with exit code {ended.get('exitCode')}: see kubectl logs -c {container}"
 
 
-def _out_of_memory(container: str) -> str:
-    if container == ENGINE_CONTAINER:
-        return (
-            "the engine was killed for want of memory (OOMKilled): raise its memory limit, or lower "
-            "engine.kvCacheMib or maxNumSeqs"
-        )
-    return f"{container} was killed for want of memory (OOMKilled): its node has too little"
+def _out_of_memory(ended: Live) -> str | None:
+    """Say which memory an engine lacked; None: it ended for another reason."""
+    if ended.get("reason") == "OOMKilled":
+        what = "the engine was killed for want of memory (OOMKilled)"
+        return f"{what}: raise its memory limit, or lower {_LESS_MEMORY}"
+    if ended.get("exitCode") != 0 and _DEVICE_MEMORY.search(str(ended.get("message") or "")):
+        return f"the engine found no more memory on its device: lower {_LESS_MEMORY}"
+    return None

@@ -4,6 +4,7 @@ import asyncio
 from dataclasses import replace
 
 import pytest
+from prometheus_client import generate_latest
 from tests.integration.controller.builders import a_configuration, a_resource
 from tests.integration.controller.played_prometheus import SCRAPE, PlayedPrometheus
 from tests.integration.fake_api import DirectClient, Faults, Store
@@ -37,13 +38,14 @@ class Fleet:
         self.spec = {"tuning": {"mode": "Enforce"}, **spec}
         self.now = START
         self.prometheus = PlayedPrometheus(self.store, PODS)
+        self.figures = Figures()
         self.tuning = self.a_leader(fence=3)
 
     def a_leader(self, fence: int) -> TuningPass:
         events = EventRecorder(self.client, instance="test")
         sources = {"default": self.prometheus}
         configuration = a_configuration()
-        return TuningPass(self.client, sources, configuration, events, Figures(), fence=fence)
+        return TuningPass(self.client, sources, configuration, events, self.figures, fence=fence)
 
     async def start(self) -> "Fleet":
         self.store.create(SPECULATIVE_DEPLOYMENT, a_resource(**self.spec))
@@ -174,6 +176,7 @@ async def test_an_idle_pool_writes_nothing() -> None:
     assert fleet.client.writes == before
 
 
+@pytest.mark.fault("llm-d/llm-d#2492")
 async def test_a_pool_without_pods_is_pending_and_written_once() -> None:
     fleet = await Fleet().start()
     for pod in PODS:
@@ -215,6 +218,7 @@ async def test_an_outage_keeps_version_and_table_and_says_why(error: Exception) 
     assert fleet.condition("MetricsAvailable")["status"] == "True"
 
 
+@pytest.mark.fault("grafana/mimir#7691")
 async def test_p9_pods_that_are_no_longer_scraped_hold_the_schedule() -> None:
     fleet = await (await Fleet().start()).passes(30)
 
@@ -224,6 +228,7 @@ async def test_p9_pods_that_are_no_longer_scraped_hold_the_schedule() -> None:
     assert fleet.pool["lastDecision"]["reason"] == "no sample of 2 ready pods is younger than 3 scrapes"
 
 
+@pytest.mark.fault("grafana/mimir#7691")
 async def test_too_little_coverage_holds_the_schedule() -> None:
     fleet = await (await Fleet().start()).passes(5)
 
@@ -243,6 +248,45 @@ async def test_a_proposer_that_is_never_used_under_load_is_a_condition() -> None
     active = fleet.condition("SpeculationActive")
     assert (active["status"], active["reason"]) == ("False", "NothingDrafted")
     assert "main" in active["message"]
+
+
+HEAD = {"method": "eagle3", "depth": {"initial": 2, "max": 5}, "proposer": {"uri": "file:///models/head"}}
+NGRAM = {"method": "ngram", "depth": {"initial": 2, "max": 5}}
+
+
+@pytest.mark.fault("vllm-project/vllm-ascend#7038", "vllm#46694", "vllm#13992")
+@pytest.mark.parametrize(
+    ("speculation", "chance", "expected"),
+    [
+        pytest.param(HEAD, 0.04, ("False", "HardlyAccepted"), id="weights-that-do-not-fit"),
+        pytest.param(HEAD, 0.5, ("True", "Drafting"), id="weights-that-fit"),
+        pytest.param(NGRAM, 0.04, ("True", "Drafting"), id="looked-up-in-hard-text"),
+    ],
+)
+async def test_weights_of_which_hardly_a_draft_is_accepted_are_a_condition_that_can_be_alerted_on(
+    speculation: Object, chance: float, expected: tuple[str, str]
+) -> None:
+    spec = {"engine": {"type": "builtin"}, "model": {"uri": "file:///models/m"}, "speculation": speculation}
+    fleet = await Fleet(**spec, tuning={"mode": "Observe"}).start()
+    fleet.prometheus.traffic = replace(REPETITIVE, chance=chance)
+
+    await fleet.passes(10)
+
+    active = fleet.condition("SpeculationActive")
+    assert (active["status"], active["reason"]) == expected
+    shown = dict(zip(("type", "status", "reason"), ("SpeculationActive", *expected), strict=True))
+    labels = {"resource_namespace": "llm", "resource": "chat", **shown}
+    assert fleet.figures.registry.get_sample_value("specfleet_operator_condition", labels) == 1.0
+
+
+async def test_conditions_of_a_resource_that_is_gone_are_shown_no_longer() -> None:
+    fleet = await (await Fleet().start()).passes(2)
+    assert "specfleet_operator_condition{" in generate_latest(fleet.figures.registry).decode()
+
+    fleet.store.delete(SPECULATIVE_DEPLOYMENT, "llm", "chat")
+    await fleet.tuning.run_once(fleet.now + SCRAPE)
+
+    assert "specfleet_operator_condition{" not in generate_latest(fleet.figures.registry).decode()
 
 
 DRAFT_SERIES = (
@@ -484,7 +528,7 @@ async def test_a_new_leader_puts_the_table_of_status_in_place_of_a_broken_schedu
     assert (fleet.document.table, fleet.document.fence) == (good.table, 9)
 
 
-@pytest.mark.fault("verl-project/verl#7543", "kserve/kserve#5208", "kserve/kserve#3696")
+@pytest.mark.fault("verl-project/verl#7543", "kserve/kserve#3696")
 async def test_a_metric_that_pods_no_longer_show_holds_the_schedule_and_is_named() -> None:
     fleet = await (await Fleet().start()).passes(30)
     before = fleet.document

@@ -215,7 +215,7 @@ def test_a_greedy_draft_model_is_right_as_often_as_the_matrices_agree(tmp_path: 
 # State: what a proposer knows after depth 0, after a long prompt, and after its own end.
 
 
-@pytest.mark.fault("TRT-LLM#16888")
+@pytest.mark.fault("TRT-LLM#16888", "sglang#13804")
 def test_drafting_goes_on_rightly_after_a_long_time_at_depth_0(cycle: Path, tmp_path: Path) -> None:
     folder = save_constructed_eagle(tmp_path, len(CYCLE))
 

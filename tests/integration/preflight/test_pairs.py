@@ -486,7 +486,6 @@ def test_two_devices_share_weights_and_kv(tmp_path: Path) -> None:
     assert "KV cache 65,536 + 2,048 bytes a token" in verdict.plan
 
 
-@pytest.mark.fault("sglang#35275")
 @pytest.mark.fault("vllm#9995", "vllm#14067")
 @pytest.mark.parametrize(
     ("memory", "changes", "part", "message"),
@@ -535,6 +534,21 @@ def test_what_cannot_fit_is_refused_with_the_numbers(
 
     assert_says(verdict.model if part == "model" else verdict.proposer, message)
     assert (verdict.proposer if part == "model" else verdict.model) == ()
+
+
+@pytest.mark.fault("sglang#35275")
+def test_the_plan_of_an_adaptive_sglang_counts_its_deepest_tier(tmp_path: Path) -> None:
+    """Tiers share the tokens of one pool, so the deepest needs most of it."""
+    sglang = {"engine": "sglang", "version": "0.5.23", "memory_bytes": 24 << 30, "max_num_seqs": 4096}
+
+    (tmp_path / "1").mkdir()
+    (tmp_path / "16").mkdir()
+    shallow, deep = (an_8b(tmp_path / str(depth), **sglang, max_depth=depth) for depth in (1, 16))
+
+    assert "lookahead 4096 tokens for 4096 requests" in shallow.plan
+    assert_says(
+        deep.proposer, "4,096 requests with 16 drafted tokens each need more: lower engine.maxNumSeqs"
+    )
 
 
 def test_without_a_known_memory_the_plan_is_printed_and_nothing_refused(tmp_path: Path) -> None:

@@ -189,7 +189,7 @@ async def test_three_failures_open_the_circuit_and_one_success_closes_it() -> No
         assert calls == 5
 
 
-@pytest.mark.fault("argoproj/argo-rollouts#2298")
+@pytest.mark.fault("argoproj/argo-rollouts#2298", "kedacore/keda#4962")
 async def test_token_tenant_and_parameters_are_sent_and_the_token_is_read_again(tmp_path: Path) -> None:
     token = tmp_path / "token"
     token.write_text("first\n")

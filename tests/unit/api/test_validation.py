@@ -11,7 +11,7 @@ def test_a_sensible_resource_is_read(case: Case) -> None:
     assert validate(case.resource).name == case.resource["metadata"]["name"]
 
 
-@pytest.mark.fault("kaito-project/kaito#2286", "kaito-project/kaito#2303")
+@pytest.mark.fault("kaito-project/kaito#2286", "kaito-project/kaito#2303", "vllm#41821", "TRT-LLM#7283")
 @pytest.mark.parametrize("case", REFUSED, ids=lambda case: case.name)
 def test_a_wrong_resource_is_refused_with_the_field_and_the_cure(case: Case) -> None:
     with pytest.raises(InvalidResource) as raised:

@@ -149,7 +149,7 @@ async def test_a_released_lease_is_taken_at_once() -> None:
     assert now() == 0
 
 
-@pytest.mark.fault("nolar/kopf#1266")
+@pytest.mark.fault("nolar/kopf#1266", "nolar/kopf#734")
 @pytest.mark.parametrize("fault", ["down", "hanging"])
 def test_a_leader_that_cannot_renew_gives_up_before_another_may_lead(fault: str) -> None:
     @in_fake_time

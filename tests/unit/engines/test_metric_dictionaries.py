@@ -59,7 +59,6 @@ def test_the_query_takes_what_the_dictionary_reads_and_no_created_twin(captured:
     }
 
 
-@pytest.mark.fault("grafana/mimir#7691", "llm-d/llm-d#2492")
 def test_p11_a_vllm_without_speculation_legitimately_has_no_series_of_it() -> None:
     assert not [name for name in names(PLAIN) if "spec_decode" in name]
     assert VLLM.missing(names(PLAIN), speculating=False) == ()

@@ -148,7 +148,7 @@ def test_tuning_and_pins_are_refused_where_there_is_one_depth(method: str, tunin
     assert reasons(a_spec("sglang", method, tuning=tuning)) == ["DepthIsFixed"]
 
 
-@pytest.mark.fault("kserve/kserve#5370")
+@pytest.mark.fault("kserve/kserve#5370", "kserve/kserve#5687", "sglang#30222")
 @pytest.mark.parametrize(
     ("extra", "reason"),
     [

@@ -204,7 +204,16 @@ def test_where_the_depth_is_fixed_it_may_be_watched(mode: str) -> None:
     assert reasons(a_spec(method="suffix", tuning={"mode": mode})) == []
 
 
-@pytest.mark.fault("kserve/kserve#5370")
+@pytest.mark.fault(
+    "kserve/kserve#5370",
+    "kserve/kserve#5687",
+    "vllm#41821",
+    "vllm#25112",
+    "vllm#27969",
+    "vllm#11484",
+    "vllm#48221",
+    "vllm#52362",
+)
 @pytest.mark.parametrize(
     ("extra", "reason"),
     [
@@ -214,6 +223,7 @@ def test_where_the_depth_is_fixed_it_may_be_watched(mode: str) -> None:
         (["-sc", "{}"], "OwnedFlag"),
         (["-tp=2"], "OwnedFlag"),
         (["--spec-tokens", "3"], "OwnedFlag"),
+        (["--speculative-disable-by-batch-size=4"], "OwnedFlag"),
         (["--no-async-scheduling"], "OwnedFlag"),
         (["--config=all.yaml"], "OwnedFlag"),
         (["--disable-log-stats"], "MetricsOff"),
@@ -229,6 +239,7 @@ def test_where_the_depth_is_fixed_it_may_be_watched(mode: str) -> None:
         (["--kv-transfer-config.kv_connector=NixlConnector"], "Disaggregation"),
         (["--kv-tr.kv_connector=MultiConnector"], "Disaggregation"),
         (["--disable-log-st"], "MetricsOff"),
+        (["--speculative-config.enable_adaptive_verification=true"], "OwnedFlag"),
     ],
 )
 def test_an_argument_that_would_fail_later_is_refused_now(extra: list[str], reason: str) -> None:
@@ -239,7 +250,24 @@ def test_an_argument_that_would_fail_later_is_refused_now(extra: list[str], reas
     assert "hunter2" not in messages(spec)
 
 
-@pytest.mark.fault("vllm#20284", "vllm#27969")
+@pytest.mark.fault("vllm#30436")
+@pytest.mark.parametrize(
+    ("method", "stages", "expected"),
+    [
+        ("suffix", "2", ["PipelineParallel"]),
+        ("medusa", "2", ["PipelineParallel"]),
+        ("medusa", "1", []),
+        ("eagle3", "2", []),
+        ("none", "2", []),
+    ],
+)
+def test_several_stages_are_refused_with_methods_of_the_runner_that_ends_with_them(
+    method: str, stages: str, expected: list[str]
+) -> None:
+    assert reasons(a_spec(method=method, extraArgs=["-pp", stages])) == expected
+
+
+@pytest.mark.fault("vllm#20284")
 @pytest.mark.parametrize(
     ("method", "allowed"),
     [("eagle3", True), ("none", True), ("ngram", False), ("draftModel", False), ("medusa", False)],
@@ -262,6 +290,7 @@ def test_a_connector_that_lays_cache_aside_for_the_same_pod_takes_nothing_apart(
     assert reasons(a_spec(method="eagle3", extraArgs=["--kv-transfer-config", connector])) == []
 
 
+@pytest.mark.fault("vllm#27969", "vllm#11484")
 def test_structured_output_by_other_backends_is_served() -> None:
     assert (
         reasons(a_spec(extraArgs=["--structured-outputs-config.backend=xgrammar", "--enforce-eager"])) == []

@@ -67,11 +67,34 @@ def test_a_long_line_of_an_engine_is_cut() -> None:
     assert len(failure.message) < 500
 
 
-def test_an_engine_killed_for_memory_is_told_apart() -> None:
-    (failure,) = failures(a_pod(container=crashed(exitCode=137, reason="OOMKilled")))
+# The ends of logs as torch writes them; whatever else stands there is the engine's own.
+CUDA = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has 79.1 GiB in total"
+ROCM = "prompt: hf_secret\nHIP out of memory. Tried to allocate 512.00 MiB."
 
-    assert failure.reason == "EngineFailed"
-    assert "OOMKilled" in failure.message
+
+@pytest.mark.fault("vllm#8073", "vllm#8731")
+@pytest.mark.parametrize(
+    ("container", "words"),
+    [
+        (crashed(exitCode=137, reason="OOMKilled"), "(OOMKilled): raise its memory limit"),
+        (crashed(CUDA), "no more memory on its device"),
+        (crashed(ROCM, waiting=None), "no more memory on its device"),
+    ],
+    ids=["host", "cuda", "rocm-between-restarts"],
+)
+def test_an_engine_that_ran_out_of_memory_is_told_apart_with_what_takes_less(
+    container: dict[str, Any], words: str
+) -> None:
+    (failure,) = failures(a_pod(container=container))
+
+    assert failure.reason == "OutOfMemory"
+    assert words in failure.message
+    assert "with drafts speculation.depth.max too, or write method none" in failure.message
+    assert "hf_secret" not in failure.message
+
+
+def test_an_engine_that_ended_well_lacked_no_memory_whatever_its_log_says() -> None:
+    assert failures(a_pod(container=crashed(CUDA, exitCode=0, waiting=None))) == ()
 
 
 def test_an_engine_that_restarts_counts_until_it_is_ready() -> None:

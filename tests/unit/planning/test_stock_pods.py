@@ -236,6 +236,7 @@ def test_the_plug_in_is_copied_before_the_engine_starts_to_where_it_looks() -> N
     ]
 
 
+@pytest.mark.fault("kserve/kserve#5208")
 @pytest.mark.fault("ai-dynamo/dynamo#13238")
 @pytest.mark.parametrize(
     ("engine", "method", "ports"),

@@ -177,6 +177,7 @@ def test_p10_a_pod_without_requests_is_idle_and_not_stuck() -> None:
     assert not any(interval.stuck for reading in passes(*answers) for interval in reading.intervals)
 
 
+@pytest.mark.fault("llm-d/llm-d#2492", "kedacore/keda#3065")
 @pytest.mark.fault("verl-project/verl#7543")
 def test_p11_absent_is_not_zero() -> None:
     counts = the_interval([a_series(TOKENS, (0, 1))], [a_series(TOKENS, (15, 9))]).counts
@@ -260,6 +261,7 @@ def test_p17_pods_are_keyed_by_target_labels_and_foreign_ones_refused() -> None:
     assert (interval.pod, interval.counts.generation_tokens) == (POD, 8)
 
 
+@pytest.mark.fault("kedacore/keda#7475")
 @pytest.mark.fault("fluxcd/flagger#1689")
 def test_p18_a_value_that_is_no_number_is_dropped_and_has_no_successor() -> None:
     nan = float("nan")
@@ -273,6 +275,7 @@ def test_p18_a_value_that_is_no_number_is_dropped_and_has_no_successor() -> None
     assert [i.counts.generation_tokens for reading in readings for i in reading.intervals] == [None, None]
 
 
+@pytest.mark.fault("grafana/mimir#7691")
 def test_p19_a_gap_over_four_intervals_starts_a_new_baseline() -> None:
     assert passes([a_series(TOKENS, (0, 1))], [a_series(TOKENS, (61, 9000))])[-1].intervals == ()
 

@@ -33,6 +33,7 @@ def drift(windows: int, per_window: float) -> list[float]:
     return [math.exp(per_window * i) for i in range(windows)]
 
 
+@pytest.mark.fault("vllm#48944")
 @pytest.mark.parametrize("per_window", [0.01, -0.01, 0.02])
 def test_a_steady_drift_cancels_between_the_spans_before_and_after_a_probe(per_window: float) -> None:
     # Depths are equal. Against the span before alone, two windows of drift would show as 2 % to 4 %.

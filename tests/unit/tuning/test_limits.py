@@ -14,6 +14,7 @@ def some_tokens(count: float, seconds: float) -> Counts:
     return Counts(generation_tokens=count, first_tokens=0.0, inter_token_seconds=seconds)
 
 
+@pytest.mark.fault("kedacore/keda#7475")
 @pytest.mark.parametrize(
     "interval",
     [

@@ -52,6 +52,7 @@ def test_an_engine_that_does_not_count_prompts_has_none() -> None:
     assert memory.rho is None
 
 
+@pytest.mark.fault("vllm#48627")
 def test_windows_with_long_prompts_do_not_make_their_depth_look_dear() -> None:
     # The true cost is the formula's own; depth 5 happened to be measured while long prompts came.
     numbers = [3.7e-3, 14.4e-3, 59.5e-6, 1e-12, 4.77e-8, 0.6e-3, 0.9e-3, 1e-12]

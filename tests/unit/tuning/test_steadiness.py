@@ -2,6 +2,8 @@
 
 from itertools import pairwise
 
+import pytest
+
 from specfleet.api.schedule import flat
 from specfleet.tuning.bins import bins
 from specfleet.tuning.steadiness import Steadiness, near_enough
@@ -63,6 +65,7 @@ def test_only_cells_that_moved_are_counted() -> None:
     assert record.after(flat(2), flat(2), BINS, 3000.0).moves == record.moves[-8 * 4 :]
 
 
+@pytest.mark.fault("defilantech/LLMKube#1423")
 def test_two_cells_move_as_far_as_they_want_and_the_others_one_notch() -> None:
     old, wanted = [2] * 8, [5] * 8
     weights = [0.1, 0.5, 0.3, 0.05, 0.05, 0.0, 0.0, 0.0]
