@@ -17,6 +17,12 @@ logger = logging.getLogger("specfleet_preflight")
 TERMINATION_LOG = Path("/dev/termination-log")
 # Kubernetes keeps 4096 bytes.
 _LONGEST_MESSAGE = 4000
+_SHARED = {
+    "tensor": "each layer",
+    "pipeline": "the layers, as stages of --tensor-parallel-size devices",
+    "expert": "the experts of a stage, if they are more than share the layer",
+    "context": "the KV cache of one sequence",
+}
 _ELEMENT_BYTES = {"bfloat16": 2, "float16": 2, "float32": 4}
 
 
@@ -35,6 +41,10 @@ def main(arguments: list[str] | None = None, termination_log: Path = TERMINATION
         element_bytes=_ELEMENT_BYTES[options.dtype],
         kv_element_bytes=options.kv_element_bytes or _ELEMENT_BYTES[options.dtype],
         tensor_parallel=options.tensor_parallel_size,
+        pipeline_parallel=options.pipeline_parallel_size,
+        expert_parallel=max(options.expert_parallel_size, options.tensor_parallel_size),
+        context_parallel=options.context_parallel_size,
+        offloaded_bytes=options.offloaded_mib << 20,
         memory_bytes=None if options.memory_mib is None else options.memory_mib << 20,
         stretched=options.positions_stretched,
     )
@@ -61,8 +71,12 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--max-depth", type=int, required=True, help="most drafted tokens of a step")
     parser.add_argument("--dtype", choices=_ELEMENT_BYTES, default="bfloat16", help="of weights and KV cache")
     parser.add_argument("--quantization", help="what the engine is told to quantise with")
-    parser.add_argument("--kv-element-bytes", type=int, help="default: that of --dtype")
-    parser.add_argument("--tensor-parallel-size", type=int, default=1)
+    parser.add_argument("--kv-element-bytes", type=float, help="default: that of --dtype")
+    for what, shared in _SHARED.items():
+        parser.add_argument(
+            f"--{what}-parallel-size", type=int, default=1, help=f"devices that share {shared}"
+        )
+    parser.add_argument("--offloaded-mib", type=int, default=0, help="of each device's weights, on the host")
     parser.add_argument("--memory-mib", type=int, help="of one device; without it the plan is printed only")
     parser.add_argument(
         "--positions-stretched",

@@ -48,7 +48,8 @@ def medusa_faults(folder: Checkpoint, form: Format, target: Target, start: Start
             )
     usable = min(heads, _said(folder, "heads"))
     if start.max_depth > usable:
-        yield f"speculation.depth.max {start.max_depth} needs as many heads and it has {usable}: lower it"
+        # vLLM runs medusa at its start-up depth.
+        yield f"speculation.depth.initial {start.max_depth} needs as many heads and it has {usable}: lower it"
     biased = form is Format.MEDUSA or bool(
         folder.config.get("medusa_fc_bias", f"{block.format(head=0, layer=0)}.bias" in folder.tensors)
     )

@@ -1,12 +1,13 @@
 """What the pod will hold on each device: weights of both, KV caches of both, in bytes and in tokens.
 
-A plan and not a measurement: activations, graphs and buffers come on top. So only what cannot fit even
-without them is refused. Source: design/tuning.md, section 10; vllm-project/vllm#9995, #14067.
+A plan and not a measurement: activations, graphs and buffers come on top, and stages are taken to be filled
+alike, which no other split of the layers beats. So only what cannot fit even so is refused.
+Source: design/tuning.md, section 10; vllm-project/vllm#9995, #14067.
 """
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from specfleet_preflight.checkpoint import Checkpoint
 from specfleet_preflight.start import Start
@@ -17,6 +18,8 @@ __all__ = ["Holding", "MemoryPlan", "holding", "plan_memory"]
 _MIB = 1 << 20
 # What engines take of a device's memory by default, weights and KV cache together.
 _USUAL_SHARE = 0.9
+# In the names of routed experts, in every family; shared experts are part of their layer.
+_EXPERTS = ".experts."
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +51,7 @@ class MemoryPlan:
         start = self.start
         parts = [
             f"weights {self.target.weights / _MIB:,.0f} MiB and {self.proposer.weights / _MIB:,.0f} MiB of "
-            f"the proposer on each of {start.tensor_parallel} devices",
+            f"the proposer on each of {start.devices} devices",
             f"KV cache {self.target.kv_per_token:,.0f} + {self.proposer.kv_per_token:,.0f} bytes a token",
             f"lookahead {start.max_num_seqs * start.max_depth} tokens for {start.max_num_seqs} requests",
         ]
@@ -93,16 +96,16 @@ class MemoryPlan:
             yield (
                 f"{tokens:,} tokens of KV cache fit{beside}, and {start.max_num_seqs:,} requests with "
                 f"{depth} drafted tokens each need more: lower engine.maxNumSeqs to "
-                f"{tokens // (1 + depth):,} or speculation.depth.max"
+                f"{tokens // (1 + depth):,} or the depth"
             )
 
 
 def plan_memory(target: Target, proposer: Checkpoint, start: Start) -> MemoryPlan:
     """Add up for one start. Raises Unreadable for a config without sizes."""
     own = proposer.text if start.method != "medusa" else None
-    return MemoryPlan(
-        holding(target.checkpoint, target.checkpoint.text, start), holding(proposer, own, start), start
-    )
+    model = holding(target.checkpoint, target.checkpoint.text, start)
+    stay = max(0.0, model.weights - start.offloaded_bytes)
+    return MemoryPlan(replace(model, weights=stay), holding(proposer, own, start), start)
 
 
 def holding(folder: Checkpoint, layers: Checkpoint | None, start: Start) -> Holding:
@@ -110,8 +113,17 @@ def holding(folder: Checkpoint, layers: Checkpoint | None, start: Start) -> Hold
     # Quantised while it is loaded: how far is the method's matter, four bits are the least.
     quantised_on_load = start.quantization is not None and folder.quantisation is None
     element = 0.5 if quantised_on_load else float(start.element_bytes)
-    weights = sum(tensor.bytes_as(element) for tensor in folder.tensors.values()) / start.tensor_parallel
-    return Holding(weights, 0.0 if layers is None else _kv_per_token(layers, start))
+    weights = sum(
+        tensor.bytes_as(element) / (start.devices if _EXPERTS in name else _sharing_layers(start))
+        for name, tensor in folder.tensors.items()
+    )
+    if layers is None:
+        return Holding(weights, 0.0)
+    return Holding(weights, _kv_per_token(layers, start) / start.pipeline_parallel / start.context_parallel)
+
+
+def _sharing_layers(start: Start) -> int:
+    return start.pipeline_parallel * start.tensor_parallel
 
 
 def _kv_per_token(config: Checkpoint, start: Start) -> float:

@@ -12,7 +12,8 @@ from specfleet.engines.actuation import actuation_refusals
 from specfleet.engines.engine import Actuation, ModelPaths, Probe, Probes, Refusal, Runtime, Timing
 from specfleet.engines.extra_arguments import broken
 from specfleet.engines.flags import HTTP, owned_flag_refusals
-from specfleet.engines.sglang_rules import RULES, flags_of, gpus, unadaptive
+from specfleet.engines.placement import Placement
+from specfleet.engines.sglang_rules import RULES, flags_of, gpus, placement, unadaptive
 from specfleet.engines.sglang_speculation import TABLE_KEY, TABLE_METHODS, adaptive_config, speculation
 
 # /health polls once a second and waits up to 20 s for its own token (SGLANG_HEALTH_CHECK_TIMEOUT).
@@ -40,6 +41,9 @@ class SglangEngine:
 
     def devices(self, spec: Spec) -> int:
         return gpus(spec)
+
+    def placement(self, spec: Spec) -> Placement:
+        return placement(spec)
 
     def table_text(self, spec: Spec, table: Table) -> str:
         return adaptive_config(table, spec.speculation.depth.max, spec.engine.max_num_seqs)

@@ -18,6 +18,7 @@ from specfleet.engines.extra_arguments import (
     speculates,
     switched_on,
 )
+from specfleet.engines.placement import PLACING_FLAGS, Placement, kv_element_bytes, offloaded_mib
 
 _SHORT: Mapping[str, str] = MappingProxyType(
     {
@@ -25,6 +26,7 @@ _SHORT: Mapping[str, str] = MappingProxyType(
         "--tensor-parallel-size": "--tp-size",
         "--pipeline-parallel-size": "--pp-size",
         "--data-parallel-size": "--dp-size",
+        "--decode-context-parallel-size": "--dcp-size",
         "--attention-data-parallel-size": "--attn-dp-size",
         "--speculative-draft-model": "--speculative-draft-model-path",
     }
@@ -97,7 +99,7 @@ RULES = (
         lambda spec, value: number(flags_of(spec), "--pp-size") > 1 and _drafts_over_stages(spec),
     ),
 )
-_READ = names_of(RULES) | {"--dp-size", *_UNADAPTIVE}
+_READ = PLACING_FLAGS | names_of(RULES) | {"--dp-size", "--dcp-size", *_UNADAPTIVE}
 
 
 def flags_of(spec: Spec) -> Given:
@@ -125,3 +127,16 @@ def gpus(spec: Spec) -> int:
     shared = "--enable-dp-attention" in flags and number(flags, "--attn-dp-size") == 1
     replicas = 1 if shared else number(flags, "--dp-size")
     return (spec.engine.tensor_parallel_size or 1) * number(flags, "--pp-size") * replicas
+
+
+def placement(spec: Spec) -> Placement:
+    """Say how the devices of one pod share the model; its replicas share nothing."""
+    flags, tensor = flags_of(spec), spec.engine.tensor_parallel_size or 1
+    return Placement(
+        tensor=tensor,
+        stages=number(flags, "--pp-size"),
+        experts=tensor,
+        contexts=number(flags, "--dcp-size"),
+        offloaded_mib=offloaded_mib(flags),
+        kv_element_bytes=kv_element_bytes(flags),
+    )

@@ -24,7 +24,15 @@ from specfleet.engines.engine import (
 )
 from specfleet.engines.extra_arguments import broken
 from specfleet.engines.flags import HTTP, owned_flag_refusals
-from specfleet.engines.vllm_rules import RULES, data_parallel_size, flags_of, gpus, variable_refusals
+from specfleet.engines.placement import Placement
+from specfleet.engines.vllm_rules import (
+    RULES,
+    data_parallel_size,
+    flags_of,
+    gpus,
+    placement,
+    variable_refusals,
+)
 from specfleet.engines.vllm_speculation import ASYNC_METHODS, LIVE_METHODS, speculative_config
 
 PLUGIN_METRICS = Port("specfleet", 9404)
@@ -57,6 +65,9 @@ class VllmEngine:
 
     def devices(self, spec: Spec) -> int:
         return gpus(spec)
+
+    def placement(self, spec: Spec) -> Placement:
+        return placement(spec)
 
     def runtime(self, spec: Spec) -> Runtime:
         live = self.actuation(spec).actuator == "live"

@@ -17,6 +17,7 @@ from specfleet.engines.extra_arguments import (
     number,
     speculates,
 )
+from specfleet.engines.placement import PLACING_FLAGS, Placement, kv_element_bytes, offloaded_mib
 
 _SHORT: Mapping[str, str] = MappingProxyType(
     {
@@ -24,6 +25,7 @@ _SHORT: Mapping[str, str] = MappingProxyType(
         "-pp": "--pipeline-parallel-size",
         "-dp": "--data-parallel-size",
         "-pcp": "--prefill-context-parallel-size",
+        "-dcp": "--decode-context-parallel-size",
         "-sc": "--speculative-config",
         "-q": "--quantization",
     }
@@ -89,12 +91,17 @@ RULES = (
         lambda spec, value: has_weights(spec) and value not in _ASIDE,
     ),
 )
-_READ = names_of(RULES) | {
-    "--pipeline-parallel-size",
-    "--prefill-context-parallel-size",
-    "--data-parallel-size",
-    "--data-parallel-size-local",
-}
+_READ = (
+    PLACING_FLAGS
+    | names_of(RULES)
+    | {
+        "--decode-context-parallel-size",
+        "--pipeline-parallel-size",
+        "--prefill-context-parallel-size",
+        "--data-parallel-size",
+        "--data-parallel-size-local",
+    }
+)
 
 
 def flags_of(spec: Spec) -> Given:
@@ -112,6 +119,20 @@ def gpus(spec: Spec) -> int:
     flags = flags_of(spec)
     split = number(flags, "--pipeline-parallel-size") * number(flags, "--prefill-context-parallel-size")
     return (spec.engine.tensor_parallel_size or 1) * split * data_parallel_size(spec)
+
+
+def placement(spec: Spec) -> Placement:
+    """Say how the devices of one pod share the model; experts are shared by replicas too."""
+    flags, tensor = flags_of(spec), spec.engine.tensor_parallel_size or 1
+    prefill = number(flags, "--prefill-context-parallel-size")
+    return Placement(
+        tensor=tensor,
+        stages=number(flags, "--pipeline-parallel-size"),
+        experts=tensor * prefill * data_parallel_size(spec),
+        contexts=prefill * number(flags, "--decode-context-parallel-size"),
+        offloaded_mib=offloaded_mib(flags),
+        kv_element_bytes=kv_element_bytes(flags),
+    )
 
 
 def variable_refusals(spec: Spec, *, live: bool) -> Iterator[Refusal]:

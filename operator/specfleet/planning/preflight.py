@@ -4,10 +4,12 @@ The built-in engine checks what it loads itself (docs/decisions.md, 45). Files t
 image cannot be seen from another container: such a pair is not checked beforehand.
 """
 
+from collections.abc import Iterator
 from typing import Any
 
 from specfleet.api.owned import SCRATCH_PATH, SCRATCH_VOLUME
-from specfleet.api.resource import PoolSpec, Spec
+from specfleet.engines.extra_arguments import switched_on
+from specfleet.engines.placement import Places
 from specfleet.planning import model_source, names
 from specfleet.planning.container import CONTAINER_SECURITY
 from specfleet.planning.device_memory import device_memory_mib
@@ -27,7 +29,7 @@ def preflight_container(design: PoolDesign) -> dict[str, Any]:
         "name": names.PREFLIGHT,
         "image": design.images[names.PREFLIGHT],
         "command": ["python", "-m", "specfleet_preflight"],
-        "args": _arguments(spec, design.pool),
+        "args": _arguments(design),
         "resources": written(_RESOURCES),
         "terminationMessagePolicy": "FallbackToLogsOnError",
         "securityContext": written(CONTAINER_SECURITY),
@@ -41,9 +43,10 @@ def preflight_container(design: PoolDesign) -> dict[str, Any]:
     }
 
 
-def _arguments(spec: Spec, pool: PoolSpec) -> list[str]:
-    paths, engine = model_source.model_paths(spec), spec.engine
-    memory = device_memory_mib(pool.template)
+def _arguments(design: PoolDesign) -> list[str]:
+    spec = design.resource.spec
+    paths, engine, depth = model_source.model_paths(spec), spec.engine, spec.speculation.depth
+    fixed = design.engine.actuation(spec).actuator == "fixed"
     return [
         *("--model", str(paths.model)),
         *("--proposer", str(paths.proposer)),
@@ -52,21 +55,32 @@ def _arguments(spec: Spec, pool: PoolSpec) -> list[str]:
         *("--engine-version", engine.dialect),
         *("--max-model-len", str(engine.max_model_len)),
         *("--max-num-seqs", str(engine.max_num_seqs)),
-        *("--max-depth", str(spec.speculation.depth.max)),
+        *("--max-depth", str(depth.initial if fixed else depth.max)),
         *("--dtype", engine.dtype),
         *(() if engine.quantization is None else ("--quantization", engine.quantization)),
-        *("--tensor-parallel-size", str(engine.tensor_parallel_size or 1)),
-        *(() if memory is None else ("--memory-mib", str(memory))),
-        # Whichever type it names, none is smaller than one byte.
-        *(("--kv-element-bytes", "1") if _has_flag(spec, "--kv-cache-dtype") else ()),
-        *(("--positions-stretched",) if _is_stretched(spec) else ()),
+        *_memory(design),
+        *(("--positions-stretched",) if any(switched_on(spec, name) for name in _STRETCHED) else ()),
     ]
 
 
-def _has_flag(spec: Spec, flag: str) -> bool:
-    return any(argument.partition("=")[0] == flag for argument in spec.engine.extra_args)
-
-
-def _is_stretched(spec: Spec) -> bool:
-    values = [entry.value for entry in spec.engine.env if entry.name in _STRETCHED]
-    return any(value is not None and value.lower() in ("1", "true") for value in values)
+def _memory(design: PoolDesign) -> Iterator[str]:
+    """Write what the memory plan is made of. What is as usual needs no saying."""
+    if not isinstance(design.engine, Places):
+        raise TypeError(f"engine {design.engine.name} cannot say how devices share a model")
+    placed, memory = design.engine.placement(design.resource.spec), device_memory_mib(design.pool.template)
+    yield from ("--tensor-parallel-size", str(placed.tensor))
+    # Where an unknown part of the weights lies elsewhere, nothing can be said about the rest.
+    if memory is not None and placed.offloaded_mib is not None:
+        yield from ("--memory-mib", str(memory))
+        if placed.offloaded_mib > 0:
+            yield from ("--offloaded-mib", str(placed.offloaded_mib))
+    if placed.kv_element_bytes is not None:
+        yield from ("--kv-element-bytes", f"{placed.kv_element_bytes:g}")
+    shares = (
+        ("--pipeline-parallel-size", placed.stages, 1),
+        ("--expert-parallel-size", placed.experts, placed.tensor),
+        ("--context-parallel-size", placed.contexts, 1),
+    )
+    for flag, devices, otherwise in shares:
+        if devices > otherwise:
+            yield from (flag, str(devices))

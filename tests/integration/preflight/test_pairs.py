@@ -272,7 +272,7 @@ NOTHING: Damage = lambda folder: None  # noqa: E731  stands in a table of lambda
             "medusa",
             NOTHING,
             {"max_depth": 4},
-            "depth.max 4 needs as many heads and it has 3: lower it",
+            "depth.initial 4 needs as many heads and it has 3: lower it",
             id="medusa-depth",
         ),
         pytest.param(
@@ -484,6 +484,56 @@ def test_two_devices_share_weights_and_kv(tmp_path: Path) -> None:
 
     assert f"weights {LLAMA_BYTES / 2**21:,.0f} MiB" in verdict.plan
     assert "KV cache 65,536 + 2,048 bytes a token" in verdict.plan
+
+
+@pytest.mark.parametrize(
+    ("shares", "weights", "kv"),
+    [
+        pytest.param({"pipeline_parallel": 2}, LLAMA_BYTES / 2, "65,536 + 2,048", id="stages"),
+        pytest.param({"expert_parallel": 8}, LLAMA_BYTES, "131,072 + 4,096", id="experts-it-has-not"),
+        pytest.param({"context_parallel": 2}, LLAMA_BYTES, "65,536 + 2,048", id="contexts"),
+        pytest.param({"offloaded_bytes": 10 << 30}, LLAMA_BYTES - (10 << 30), "131,072", id="offloaded"),
+    ],
+)
+def test_each_way_to_share_a_model_lightens_the_devices(
+    tmp_path: Path, shares: dict[str, int], weights: float, kv: str
+) -> None:
+    verdict = an_8b(tmp_path, memory_bytes=80 << 30, **shares)
+
+    assert f"weights {weights / 2**20:,.0f} MiB" in verdict.plan
+    assert f"KV cache {kv}" in verdict.plan
+
+
+def test_a_model_for_two_devices_is_not_refused_for_one(tmp_path: Path) -> None:
+    """15.3 GiB of weights in two stages of a card with 12."""
+    small = {"memory_bytes": 12 << 30, "max_num_seqs": 8}
+
+    one, two = tmp_path / "one", tmp_path / "two"
+    one.mkdir()
+    two.mkdir()
+
+    assert not an_8b(one, **small).fits
+    assert an_8b(two, pipeline_parallel=2, **small).fits
+
+
+def test_experts_are_spread_over_more_devices_than_the_layers_they_belong_to(tmp_path: Path) -> None:
+    model, head = save_random(tmp_path / "model"), SAVERS["eagle"][1](tmp_path / "head")
+    start = a_start("eagle", expert_parallel=8)
+    before = weights_mib(check(model, head, start))
+    edit_tensors(
+        model,
+        model__layers__0__mlp__experts__0__up_proj__weight=torch.zeros(8 << 10, 1 << 10),
+        **{"model.layers.0.mlp.shared_experts.up_proj.weight": torch.zeros(1 << 10, 1 << 10)},
+    )
+
+    # 8 Mi elements of two bytes over 8 devices, and 1 Mi whole.
+    assert weights_mib(check(model, head, start)) - before == pytest.approx(2 + 2, abs=1)
+
+
+def weights_mib(verdict: Verdict) -> int:
+    found = re.search("weights ([0-9,]+) MiB", verdict.plan)
+    assert found is not None, str(verdict)
+    return int(found[1].replace(",", ""))
 
 
 @pytest.mark.fault("vllm#9995", "vllm#14067")

@@ -83,15 +83,76 @@ def test_other_pods_have_no_check(
     assert "preflight" not in containers(pod)
 
 
-def test_what_stretches_positions_or_shrinks_the_cache_is_passed_on() -> None:
+def test_what_stretches_positions_is_passed_on() -> None:
     stretched = {"name": "SGLANG_ALLOW_OVERWRITE_LONGER_CONTEXT_LEN", "value": "1"}
 
     sglang = checked(engine={"type": "sglang", "env": [stretched]})
-    vllm = checked(engine={"type": "vllm", "extraArgs": ["--kv-cache-dtype=fp8"]})
+    vllm = checked(engine={"type": "vllm"})
 
     assert "--positions-stretched" in sglang["args"]
     assert "--positions-stretched" not in vllm["args"]
-    assert value_of("--kv-element-bytes", vllm) == "1"
+
+
+@pytest.mark.parametrize(
+    ("engine", "gpus", "extra", "expected"),
+    [
+        ("vllm", 4, ["--pipeline-parallel-size=2"], {"--pipeline-parallel-size": "2"}),
+        (
+            "vllm",
+            16,
+            ["-pp", "4", "-pcp=2"],
+            {"--pipeline-parallel-size": "4", "--expert-parallel-size": "4", "--context-parallel-size": "2"},
+        ),
+        ("vllm", 8, ["-dp=4", "--enable-expert-parallel"], {"--expert-parallel-size": "8"}),
+        ("vllm", 2, ["-dcp=2"], {"--context-parallel-size": "2"}),
+        ("vllm", 2, ["--cpu-offload-gb", "1.5"], {"--offloaded-mib": "1536"}),
+        ("vllm", 2, ["--kv_cache_dtype=fp8"], {"--kv-element-bytes": "1"}),
+        ("vllm", 2, ["--kv-cache-dtype", "nvfp4"], {"--kv-element-bytes": "0.375"}),
+        ("vllm", 2, ["--kv-cache-dtype", "bfloat16"], {"--kv-element-bytes": "2"}),
+        ("vllm", 2, ["--kv-cache-dtype", "auto"], {}),
+        ("sglang", 2, ["--kv-cache-d=fp8_e5m2"], {"--kv-element-bytes": "1"}),
+        ("sglang", 2, ["--dcp-size", "2"], {"--context-parallel-size": "2"}),
+        ("sglang", 4, ["--dp-size=2"], {}),
+        ("vllm", 2, ["--offload-group-size=8"], {"--memory-mib": None}),
+    ],
+)
+def test_how_devices_share_the_model_is_passed_on(
+    engine: str, gpus: int, extra: list[str], expected: dict[str, str | None]
+) -> None:
+    pool = a_pool(
+        template={
+            "resources": {"limits": {"nvidia.com/gpu": gpus, "memory": "64Gi"}},
+            "nodeSelector": {"nvidia.com/gpu.product": "NVIDIA-H100-80GB-HBM3"},
+        }
+    )
+
+    container = checked(pool, engine={"type": engine, "tensorParallelSize": 2, "extraArgs": extra})
+
+    usual = {"--tensor-parallel-size": "2", "--memory-mib": "81920"}
+    told = {flag: value_of(flag, container) for flag in container["args"] if flag in MEMORY_FLAGS}
+    assert told == {flag: value for flag, value in {**usual, **expected}.items() if value is not None}
+
+
+MEMORY_FLAGS = (
+    "--tensor-parallel-size",
+    "--pipeline-parallel-size",
+    "--expert-parallel-size",
+    "--context-parallel-size",
+    "--memory-mib",
+    "--offloaded-mib",
+    "--kv-element-bytes",
+)
+
+
+@pytest.mark.parametrize(
+    ("version", "method", "depth"), [("0.32.0", "medusa", "2"), ("0.32.0", "eagle", "4")]
+)
+def test_the_depth_that_is_checked_is_the_deepest_that_the_engine_will_run(
+    version: str, method: str, depth: str
+) -> None:
+    container = checked(engine={"type": "vllm", "version": version}, speculation={**HEAD, "method": method})
+
+    assert value_of("--max-depth", container) == depth
 
 
 def test_the_memory_of_the_pools_devices_is_passed_on() -> None:
