@@ -1,6 +1,5 @@
 """A folder of weights as far as it can be known without reading any: config and shapes."""
 
-import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -11,7 +10,9 @@ import numpy.typing as npt
 from safetensors import SafetensorError, safe_open
 
 from specfleet_preflight import pickled
+from specfleet_preflight.documents import read_object
 from specfleet_preflight.errors import Unreadable
+from specfleet_preflight.quantisation import quantised_with
 from specfleet_preflight.tensor import Shape, Tensor
 
 __all__ = ["Checkpoint", "mismatches", "open_checkpoint"]
@@ -19,15 +20,28 @@ __all__ = ["Checkpoint", "mismatches", "open_checkpoint"]
 # Tables that every rotary layer can compute itself; old checkpoints saved them.
 _COMPUTED = "rotary_emb.inv_freq"
 _INDEX = "model.safetensors.index.json"
+# What trainers leave beside the weights.
+_OF_TRAINING = ("training_args.bin", "optimizer.bin", "optimizer.pt", "scheduler.pt", "scaler.pt")
+# What GPT-2 and families after it call the sizes of a config.
+_OTHER_NAMES = {
+    "num_hidden_layers": ("n_layer", "n_layers"),
+    "hidden_size": ("n_embd", "d_model"),
+    "num_attention_heads": ("n_head", "n_heads"),
+    "num_key_value_heads": ("n_head_kv", "num_kv_heads"),
+}
 
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """What lies in a folder. Nothing of it has been checked yet."""
+    """What lies in a folder. Nothing of it has been checked yet.
+
+    ``quantisation``: the method that its weights are quantised with.
+    """
 
     path: Path
     config: Mapping[str, Any]
     tensors: Mapping[str, Tensor]
+    quantisation: str | None
 
     def setting(self, name: str, default: Any = None) -> Any:
         """A value of the config, or of its ``eagle_config``, where some trainers put it."""
@@ -36,8 +50,9 @@ class Checkpoint:
         return self.config.get(name, inner.get(name, default))
 
     def number(self, name: str, default: int | None = None) -> int:
-        """A setting that must be a positive whole number. Raises Unreadable."""
-        value = self.config.get(name)
+        """A setting that must be a positive whole number, by any name that it goes by. Raises Unreadable."""
+        names = (name, *_OTHER_NAMES.get(name, ()))
+        value = next((self.config[each] for each in names if self.config.get(each) is not None), None)
         value = default if value is None else value
         if not isinstance(value, int) or isinstance(value, bool) or value < 1:
             raise Unreadable(
@@ -59,12 +74,6 @@ class Checkpoint:
         architectures = self.config.get("architectures")
         return str(architectures[0]) if isinstance(architectures, list) and architectures else "none"
 
-    @property
-    def quantisation(self) -> str | None:
-        """The method that its weights are quantised with."""
-        found = self.config.get("quantization_config")
-        return str(found.get("quant_method", "unnamed")) if isinstance(found, dict) else None
-
     def integers(self, name: str) -> npt.NDArray[np.int64]:
         """Read one small tensor of ids. Raises Unreadable."""
         file = self.tensors[name].file
@@ -74,7 +83,10 @@ class Checkpoint:
                     return np.asarray(opened.get_tensor(name)).astype(np.int64)
             return pickled.integers(file, name)
         except (OSError, SafetensorError, ValueError, TypeError) as error:
-            raise Unreadable(f"{name} in {file} cannot be read: {type(error).__name__}") from error
+            raise Unreadable(
+                f"{name} in {file} cannot be read ({type(error).__name__}): fetch it again, or name a "
+                "revision that is whole"
+            ) from error
 
 
 def mismatches(
@@ -112,39 +124,41 @@ def open_checkpoint(path: Path, *, pickles: bool) -> Checkpoint:
     """
     if not path.is_dir():
         raise Unreadable(f"{path} is not a directory in this pod: check the path of the uri")
-    config = _json(path / "config.json")
+    config = read_object(path / "config.json")
     tensors: dict[str, Tensor] = {}
     for file in _weight_files(path, pickles):
         for name, tensor in _headers(file):
             if not name.endswith(_COMPUTED):
                 tensors[name] = tensor
     _check_index(path, tensors)
-    return Checkpoint(path, config, tensors)
-
-
-def _json(file: Path) -> dict[str, Any]:
-    try:
-        found = json.loads(file.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise Unreadable(f"no {file.name} in {file.parent}: the uri must lead to the folder itself") from None
-    except (OSError, ValueError) as error:
-        raise Unreadable(f"{file} is no JSON: name a revision that is whole, or fetch it again") from error
-    if not isinstance(found, dict):
-        raise Unreadable(f"{file} must hold a JSON object: name a revision that is whole")
-    return found
+    return Checkpoint(path, config, tensors, quantised_with(path, config))
 
 
 def _weight_files(path: Path, pickles: bool) -> list[Path]:
     if files := sorted(path.glob("*.safetensors")):
         # One repository may hold the same weights twice, as `consolidated` too.
         return [file for file in files if not file.name.startswith("consolidated")] or files
-    if pickles and (files := sorted([*path.glob("*.bin"), *path.glob("*.pt")])):
-        return files
+    for pattern in ("*.bin", "*.pt") if pickles else ():
+        # Engines take the first kind that is there at all, and drop a trainer's own files only then.
+        if files := sorted(path.glob(pattern)):
+            return _of_the_model(path, files)
     if any(path.glob("*.gguf")):
         raise Unreadable(f"{path} has its weights as GGUF: name a repository with safetensors")
+    kinds = " nor *.bin nor *.pt" if pickles else ""
     raise Unreadable(
-        f"no weights in {path}: it has neither *.safetensors" + (" nor *.bin nor *.pt" if pickles else "")
+        f"no weights in {path}: it has neither *.safetensors{kinds}; check the path of the uri, or name a "
+        "revision that has them"
     )
+
+
+def _of_the_model(path: Path, files: list[Path]) -> list[Path]:
+    weights = [file for file in files if not file.name.endswith(_OF_TRAINING)]
+    if not weights:
+        raise Unreadable(
+            f"no weights in {path}: engines take {files[0].name} for them, which a trainer left there; name "
+            "a copy without it"
+        )
+    return weights
 
 
 def _headers(file: Path) -> Iterator[tuple[str, Tensor]]:
@@ -165,7 +179,7 @@ def _headers(file: Path) -> Iterator[tuple[str, Tensor]]:
 def _check_index(path: Path, tensors: Mapping[str, Tensor]) -> None:
     if not (path / _INDEX).is_file():
         return
-    listed = _json(path / _INDEX).get("weight_map")
+    listed = read_object(path / _INDEX).get("weight_map")
     missing = sorted(set(listed if isinstance(listed, dict) else ()) - tensors.keys())
     missing = [name for name in missing if not name.endswith(_COMPUTED)]
     if missing:

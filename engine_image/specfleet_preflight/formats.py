@@ -4,6 +4,7 @@ Neither ``architectures`` nor a repository's name can tell: EAGLE-3 originals an
 themselves LlamaForCausalLM. Source: reference/checkpoints.md, section 1.
 """
 
+import re
 from collections.abc import Iterator
 from enum import Enum
 
@@ -31,6 +32,8 @@ class Format(Enum):
         return self.value[1]
 
 
+# A layer of a model that has its list of layers as a part; GPT-2 and families after it call the list h.
+_LAYER = re.compile(r"\.layers\.|(?:^|\.)h\.[0-9]+\.")
 _FIRST_QUERY = "layers.0.self_attn.q_proj.weight"
 
 
@@ -47,7 +50,7 @@ def format_of(folder: Checkpoint) -> Format | None:
         return Format.MEDUSA
     if "lm_heads.0.weight" in names:
         return Format.MEDUSA_BLOCKS
-    if any(".layers." in name for name in names):
+    if any(_LAYER.search(name) for name in names):
         return Format.MODEL
     return None
 

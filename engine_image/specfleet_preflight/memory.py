@@ -132,7 +132,8 @@ def _kv_per_token(config: Checkpoint, start: Start) -> float:
         # Latent attention: one compressed entry, the same on every device.
         return layers * (latent + int(config.config.get("qk_rope_head_dim") or 0)) * start.kv_element_bytes
     queries = config.number("num_attention_heads")
-    keys = math.ceil(config.number("num_key_value_heads", queries) / start.tensor_parallel)
+    shared = 1 if config.config.get("multi_query") else queries
+    keys = math.ceil(config.number("num_key_value_heads", shared) / start.tensor_parallel)
     size = config.number("head_dim", config.number("hidden_size") // queries)
     return layers * 2 * keys * size * start.kv_element_bytes
 

@@ -6,14 +6,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from specfleet_preflight.checkpoint import Checkpoint
+from specfleet_preflight.quantisation import quantisation_faults
 from specfleet_preflight.start import Start
 from specfleet_preflight.tokenizer import Vocabulary
 
 __all__ = ["Target", "model_faults", "positions", "read_target"]
 
-_LAYER = re.compile(r"(?:^|\.)layers\.([0-9]+)\.")
-# Methods that only run weights which were quantised before.
-_STORED = ("awq", "awq_marlin", "gptq", "gptq_marlin", "compressed-tensors", "modelopt")
+# GPT-2 and families after it call the list of layers h.
+_LAYER = re.compile(r"(?:^|\.)(?:layers|h)\.([0-9]+)\.")
 # Kinds of rotary scaling whose config states the stretched length already.
 _STATED = (None, "default", "su", "longrope", "llama3", "mrope")
 
@@ -48,7 +48,7 @@ def read_target(checkpoint: Checkpoint, tokens: Vocabulary | None) -> Target:
 
 def positions(config: Mapping[str, Any]) -> int | None:
     """Longest sequence that a config allows, rotary scaling included; None: it does not say."""
-    stated = config.get("max_position_embeddings")
+    stated = config.get("max_position_embeddings", config.get("n_positions"))
     if not isinstance(stated, int):
         return None
     scaling = config.get("rope_parameters") or config.get("rope_scaling") or {}
@@ -70,7 +70,7 @@ def model_faults(target: Target, start: Start) -> Iterator[str]:
             f"engine.maxModelLen {start.max_model_len} is more than the model's {longest} positions: "
             f"write {longest} or less"
         )
-    yield from _quantisation(checkpoint.quantisation, start.quantization)
+    yield from quantisation_faults(checkpoint.quantisation, start.quantization)
     found = {int(match[1]) for name in checkpoint.tensors if (match := _LAYER.search(name))}
     if found and len(found) < target.layers:
         yield (
@@ -81,17 +81,7 @@ def model_faults(target: Target, start: Start) -> Iterator[str]:
         tensor.shape[0] for name, tensor in checkpoint.tensors.items() if name.endswith("embed_tokens.weight")
     ]
     if rows and target.vocabulary not in rows and checkpoint.quantisation is None:
-        yield f"its config names a vocabulary of {target.vocabulary} and its embedding has {rows[0]} rows"
-
-
-def _quantisation(own: str | None, asked: str | None) -> Iterator[str]:
-    if asked is None:
-        return
-    if own is None and asked in _STORED:
         yield (
-            f"engine.quantization {asked} needs weights that are stored so, and these are not quantised: "
-            "drop it, or name a quantised copy of the model"
+            f"its config names a vocabulary of {target.vocabulary} and its embedding has {rows[0]} rows: "
+            "name a revision whose files are those of its config"
         )
-    # awq runs as awq_marlin and so on: one is the other's faster form.
-    if own is not None and asked.removesuffix("_marlin") != own.removesuffix("_marlin"):
-        yield f"engine.quantization {asked} and the model's own {own} contradict each other: drop the field"
