@@ -1,6 +1,6 @@
 """The runs behind `specfleet simulate`, and their table. Apart, because it needs the extra ``simulator``."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -20,12 +20,17 @@ _NAMES = {OFF: "no speculation", STATIC: "always depth {depth}", OURS: "specflee
 _COLUMNS = ("latency", "p95", "1st token p95", "per token", "kept", "depth", "pushes")
 
 
-def compare(body: Any, picture: Path | None) -> None:
-    """Run the four and print their table. Raises ValueError, pydantic's among them, for a wrong request."""
+def compare(body: Any, picture: Path | None, say: Callable[[str], None]) -> None:
+    """Run the four and print their table; ``say`` is told which one begins.
+
+    Raises ValueError, pydantic's among them, for a wrong request, and OSError for a picture that cannot be
+    written.
+    """
     request = SimulationRequest.model_validate(body)
     scenario = request.scenario()
     found: dict[str, Summary] = {}
-    for name in _NAMES:
+    for number, name in enumerate(_NAMES, start=1):
+        say(f"{number} of {len(_NAMES)}: {_title(name, request.depth.initial)}, {request.traffic.hours:g} h")
         policy = Policy(name, flat(request.depth.initial)) if name == STATIC else POLICIES[name](scenario)
         run = simulate(scenario, policy, request.seed)
         found[name] = summarise(run)
@@ -38,7 +43,7 @@ def _show(depth: int, found: Mapping[str, Summary]) -> None:
     table = Table(Column(no_wrap=True), *_COLUMNS)
     for name, one in found.items():
         table.add_row(
-            _NAMES[name].format(depth=depth),
+            _title(name, depth),
             f"{one.latency:.1f} s",
             f"{one.latency_p95:.1f} s",
             f"{one.first_token_p95:.2f} s",
@@ -56,3 +61,22 @@ def _show(depth: int, found: Mapping[str, Summary]) -> None:
         f"and cost at every step, by {found[ORACLE].latency / off - 1:+.1%}.",
         soft_wrap=True,
     )
+    for remark in remarks(depth, found):
+        console.print(remark, soft_wrap=True)
+
+
+def remarks(depth: int, found: Mapping[str, Summary]) -> Iterator[str]:
+    """Say what the table does not show, of each run in which it happened."""
+    for name, one in found.items():
+        title = _title(name, depth)
+        if one.unfinished:
+            yield (
+                f"{title}: requests that had not ended two hours after the last arrival: {one.unfinished}; "
+                "their times are counted up to then."
+            )
+        if one.hard_offs:
+            yield f"{title}: times that the pods were restarted without their proposer: {one.hard_offs}."
+
+
+def _title(name: str, depth: int) -> str:
+    return _NAMES[name].format(depth=depth)

@@ -7,12 +7,17 @@ import typer
 import yaml
 from pydantic import ValidationError
 
+_PICTURES = (".png", ".svg")
+
 
 def simulate(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="A YAML: see docs/simulator.md.")],
     picture: Annotated[Path | None, typer.Option(help="Write load, depth and queue as PNG or SVG.")] = None,
 ) -> None:
     """Simulate a pool under specfleet, without speculation, at one depth, and under perfect knowledge."""
+    if picture is not None and (wrong := _unwritable(picture)) is not None:
+        typer.echo(f"--picture {picture}: {wrong}", err=True)
+        raise typer.Exit(1)
     try:
         # Not at the top: the operator's image has neither the compiler nor the means to draw.
         from specfleet.cli.comparison import compare  # noqa: PLC0415
@@ -20,9 +25,14 @@ def simulate(
         typer.echo(f"{error.name} is missing: pip install 'specfleet[simulator]'", err=True)
         raise typer.Exit(1) from error
     try:
-        compare(yaml.safe_load(file.read_text(encoding="utf-8")), picture)
+        body = yaml.safe_load(file.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
         typer.echo(f"{file}: cannot be read as YAML: {error}", err=True)
+        raise typer.Exit(1) from error
+    try:
+        compare(body, picture, lambda text: typer.echo(text, err=True))
+    except OSError as error:
+        typer.echo(f"--picture {picture}: {error.strerror}", err=True)
         raise typer.Exit(1) from error
     except ValidationError as error:
         for problem in error.errors():
@@ -32,3 +42,10 @@ def simulate(
     except ValueError as error:
         typer.echo(f"{file}: {error}", err=True)
         raise typer.Exit(1) from error
+
+
+def _unwritable(picture: Path) -> str | None:
+    """Say what is wrong with the place of a picture, before the run that would be lost."""
+    if picture.suffix.lower() not in _PICTURES:
+        return f"must end in {' or '.join(_PICTURES)}"
+    return None if picture.parent.is_dir() else "its folder does not exist"

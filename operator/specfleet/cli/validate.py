@@ -37,6 +37,9 @@ def validate(
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
         typer.echo(f"{file}: cannot be read as YAML: {error}", err=True)
         raise typer.Exit(1) from error
+    if report is not None and not report.parent.is_dir():
+        typer.echo(f"--json {report}: its folder does not exist", err=True)
+        raise typer.Exit(1)
     if len(documents) == 1 and isinstance(documents[0], dict) and "schemaVersion" in documents[0]:
         _measurements(file, documents[0], report)
         return

@@ -30,8 +30,13 @@ def device_memory_mib(template: PodSettings) -> int | None:
     selected = template.node_selector
     if selected.get(_MEMORY_LABEL, "").isdigit():
         return int(selected[_MEMORY_LABEL])
-    words = selected.get(_PRODUCT_LABEL, "").upper().replace("_", "-").replace(" ", "-")
-    if not words or any(word in words.split("-") for word in _SHARED):
+    return product_memory_mib(selected.get(_PRODUCT_LABEL, ""))
+
+
+def product_memory_mib(product: str) -> int | None:
+    """Read the memory of one GPU from the name of its product; None: the name does not tell."""
+    words = product.upper().replace("_", "-").replace(" ", "-")
+    if any(word in words.split("-") for word in _SHARED):
         return None
     if stated := _STATED.search(words):
         return int(stated[1]) * 1024

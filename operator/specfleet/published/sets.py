@@ -4,6 +4,7 @@ A file has sets, a set has points, and the points of one target and engine versi
 fixed depth made, or without throughput or a closed-loop load, say nothing about the cost of a step.
 """
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -68,7 +69,9 @@ def grids(document: Mapping[str, Any]) -> tuple[tuple[Grid, ...], tuple[Unused, 
     for one in document["sets"]:
         for name, points in _parts(one).items():
             rows = _whole_rows(points)
-            if len({point.row for point in rows}) < 2:
+            if not points and any("speedup" in raw for raw in one["points"]):
+                unused.append(Unused(name, "a speed-up without throughput does not tell the time of a step"))
+            elif len({point.row for point in rows}) < 2:
                 unused.append(Unused(name, "fewer than two loads with speculation off and a fixed depth"))
             else:
                 found.append(Grid(name, rows))
@@ -84,10 +87,14 @@ def _holds(other: Grid, grid: Grid) -> bool:
     return measured(grid) < measured(other)
 
 
-def _parts(one: Mapping[str, Any]) -> dict[str, list[Point]]:
+def _parts(one: Any) -> dict[str, list[Point]]:
+    if not isinstance(one, Mapping):
+        raise BadMeasurements(f"a set is an object with id and points, not {one!r}")
     try:
         parts: dict[str, list[Point]] = {}
         for raw in one["points"]:
+            if not isinstance(raw, Mapping):
+                raise TypeError(f"a point is an object, not {raw!r}")
             name = " ".join([one["id"], *(str(raw[key]) for key in _VARIANTS if key in raw)])
             points = parts.setdefault(name, [])
             if (point := _point(raw)) is not None:
@@ -101,21 +108,27 @@ def _point(raw: Mapping[str, Any]) -> Point | None:
     load = raw.get("batch", raw.get("concurrency"))
     if raw["mode"] not in _FIXED or raw.get("depth") is None or load is None or "throughputTokS" not in raw:
         return None
-    depth, speed = int(raw["depth"]), float(raw["throughputTokS"])
-    if depth < 0 or speed <= 0.0 or float(load) <= 0.0:
+    depth, speed = int(raw["depth"]), _number(raw["throughputTokS"])
+    if depth < 0 or speed == 0.0 or _number(load) == 0.0:
         raise ValueError(f"depth {depth}, load {load} and {speed} tok/s must be positive")
     context = raw.get("contextTokens")
     return Point(
-        float(load), None if context is None else float(context), depth, speed, _accepted(raw, depth)
+        _number(load), None if context is None else _number(context), depth, speed, _accepted(raw, depth)
     )
+
+
+def _number(value: Any) -> float:
+    if not 0.0 <= (number := float(value)) < math.inf:
+        raise ValueError(f"{value!r} must be a number of 0 or more")
+    return number
 
 
 def _accepted(raw: Mapping[str, Any], depth: int) -> float | None:
     if depth == 0:
         return 1.0
     if "acceptanceLength" in raw:
-        return float(raw["acceptanceLength"])
-    return 1.0 + depth * float(raw["acceptanceRate"]) if "acceptanceRate" in raw else None
+        return _number(raw["acceptanceLength"])
+    return 1.0 + depth * _number(raw["acceptanceRate"]) if "acceptanceRate" in raw else None
 
 
 def _whole_rows(points: list[Point]) -> tuple[Point, ...]:

@@ -10,6 +10,7 @@ from typing import Literal, Self
 from pydantic import Field, model_validator
 
 from specfleet.api.resource import Written
+from specfleet.planning.device_memory import product_memory_mib
 from specfleet.simulator.acceptance import CHAT, CODE, RETRIEVAL, Acceptance
 from specfleet.simulator.cost import Cost
 from specfleet.simulator.layout import POSITIONS
@@ -72,7 +73,7 @@ class Accepted(Written):
     """Exactly one of them. ``per_position``: share of drafts accepted up to position 1, 2, ..."""
 
     profile: str | None = None
-    per_position: tuple[float, ...] | None = None
+    per_position: tuple[float, ...] | None = Field(default=None, min_length=1)
     tokens_per_step: float | None = None
     at_depth: int = Field(default=3, ge=1, le=POSITIONS)
 
@@ -137,6 +138,20 @@ class SimulationRequest(Written):
             raise ValueError(f"gpu must be one of {', '.join(GPUS)}")
         if self.depth.initial > self.depth.max:
             raise ValueError("depth.initial must not be above depth.max")
+        return self
+
+    @model_validator(mode="after")
+    def _fits(self) -> Self:
+        """Refuse what no engine could hold. GPUs that are sold with more than one size are not judged."""
+        memory = product_memory_mib(self.gpu)
+        weights = self.model.parameters * self.model.bytes_per_weight / 2**30
+        cache = self.kv_tokens * self.model.kv_bytes_per_token / 2**30
+        if memory is not None and weights + cache > self.gpus_per_pod * memory / 1024:
+            raise ValueError(
+                f"weights of {weights:.0f} GiB and a cache of kvTokens {self.kv_tokens} x "
+                f"model.kvBytesPerToken = {cache:.0f} GiB do not fit into gpusPerPod {self.gpus_per_pod} x "
+                f"{memory // 1024} GiB of {self.gpu}"
+            )
         return self
 
     def scenario(self) -> Scenario:

@@ -6,18 +6,20 @@ import numpy as np
 
 from specfleet.simulator.run import LONGEST_TAIL, Run
 from specfleet.simulator.state import BATCH, IN_DEPTH
-from specfleet.tuning.decision import Push
+from specfleet.tuning.decision import HardOff, Push
 
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """Times in seconds over all requests; one that never ended counts to the end of the run.
+    """Times in seconds over all requests; one of the ``unfinished`` counts to the end of the run.
 
     ``kept``: share of requests that were served as promised. ``depth``: mean over decoding requests.
+    ``hard_offs``: how often the pods were restarted without their proposer.
     """
 
     policy: str
     requests: int
+    unfinished: int
     latency: float
     latency_p95: float
     first_token_p95: float
@@ -25,6 +27,7 @@ class Summary:
     kept: float
     depth: float
     pushes: int
+    hard_offs: int
 
 
 def summarise(run: Run) -> Summary:
@@ -42,6 +45,7 @@ def summarise(run: Run) -> Summary:
     return Summary(
         policy=run.policy,
         requests=len(latency),
+        unfinished=int(np.isnan(requests.finished).sum()),
         latency=float(latency.mean()),
         latency_p95=float(np.quantile(latency, 0.95)),
         first_token_p95=float(np.quantile(first, 0.95)),
@@ -49,4 +53,5 @@ def summarise(run: Run) -> Summary:
         kept=float(((first <= limit) & (token < service.token)).mean()),
         depth=float((rows[:, BATCH] * rows[:, IN_DEPTH]).sum() / max(1.0, float(rows[:, BATCH].sum()))),
         pushes=sum(isinstance(one.outcome.decision, Push) for one in run.passes),
+        hard_offs=sum(isinstance(one.outcome.decision, HardOff) for one in run.passes),
     )

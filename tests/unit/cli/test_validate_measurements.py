@@ -56,3 +56,12 @@ def test_json_is_refused_for_resources(tmp_path: Path) -> None:
 
     assert result.exit_code == 1
     assert "--json" in result.output
+
+
+def test_a_report_into_a_folder_that_does_not_exist_is_refused_at_once(tmp_path: Path) -> None:
+    out = tmp_path / "none" / "out.json"
+
+    result = CliRunner().invoke(app, ["validate", str(FILE), "--json", str(out)])
+
+    assert result.exit_code == 1
+    assert result.output.strip() == f"--json {out}: its folder does not exist"

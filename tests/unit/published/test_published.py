@@ -1,6 +1,7 @@
 """Published measurements: design/simulator.md, section 9, and the schema of the reference."""
 
 import json
+import math
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,8 @@ def test_sets_without_two_whole_loads_are_named_and_not_used() -> None:
     found, unused = grids(PUBLISHED)
 
     assert [grid.name for grid in found] == ["V2 7B", "V3 Qwen2.5-7B", "V3 Mistral-7B", "V6"]
+    reasons = {one.name: one.reason for one in unused}
+    assert all("a speed-up without throughput" in reasons[name] for name in reasons if name.startswith("V14"))
     assert {one.name.split()[0] for one in unused} == {"V1", "V4", "V5", "V7", "V8", "V14", "V15"}
 
 
@@ -60,9 +63,20 @@ def test_acceptance_becomes_tokens_per_step() -> None:
         {"schemaVersion": 1},
         {"schemaVersion": 1, "sets": [{"id": "X"}]},
         a_document({"mode": "off", "depth": 0, "batch": 1, "throughputTokS": -3}),
+        a_document({"mode": "off", "depth": 0, "batch": 1, "throughputTokS": math.nan}),
+        a_document({"mode": "off", "depth": 0, "batch": math.inf, "throughputTokS": 3}),
+        a_document(a_point(1, 3, acceptanceRate=math.nan)),
+        a_document(a_point(1, 3, contextTokens=math.nan)),
         a_document({"depth": 0}),
+        {"schemaVersion": 1, "sets": ["x"]},
+        {"schemaVersion": 1, "sets": [{"id": "X", "points": ["x"]}]},
+        {"schemaVersion": 1, "sets": [{"id": 7, "points": [a_point(0, 3)]}]},
     ],
-    ids=["no-version", "no-sets", "no-points", "negative-speed", "no-mode"],
+    ids=[
+        *("no-version", "no-sets", "no-points", "negative-speed", "nan-speed", "endless-load"),
+        "nan-acceptance",
+        *("nan-context", "no-mode", "set-is-text", "point-is-text", "id-is-a-number"),
+    ],
 )
 def test_a_file_out_of_the_schema_is_refused(document: dict[str, Any]) -> None:
     with pytest.raises(BadMeasurements):
