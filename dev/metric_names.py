@@ -54,6 +54,9 @@ by namespace. A pod that does not show a metric it must show makes `MetricsAvail
   left out, and a pool then learns nothing.
 * **Gauges that keep their last value** (SGLang's) are believed while requests run and for two scrapes
   after they were last written.
+* **What begins with its first use** cannot be missed by name before. A figure that such a series is a part
+  of is left out where it is absent (SGLang's tokens, without those after the first); one that has it alone
+  falls back: SGLang's tokens per step of ended requests to its gauge, its preemptions to none.
 * **Where the names come from.** vLLM: pages of a real vLLM 0.32 (CPU build), `tests/fixtures/metrics/`,
   captured by `python -m dev.captures.vllm`; the names of 0.33 are read in its source. **SGLang itself
   was not run**: the collector classes of the released package 0.5.23 wrote the pages, from a history

@@ -100,6 +100,15 @@ class MetricDictionary:
         return found
 
     @cached_property
+    def sums(self) -> Mapping[str, frozenset[str]]:
+        """Series that a field is the sum of, where there are several: without one the sum is not known."""
+        found: dict[str, set[str]] = {}
+        for name, counts in self.counts.items():
+            for count in counts:
+                found.setdefault(count.field, set()).add(name)
+        return {field: frozenset(names) for field, names in found.items() if len(names) > 1}
+
+    @cached_property
     def levels(self) -> Mapping[str, tuple[Level, bool]]:
         """What each gauge sets, and whether it is sticky."""
         return {m.name: (m.level, m.sticky) for m in self.metrics if m.level is not None}

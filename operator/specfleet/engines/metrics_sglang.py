@@ -51,7 +51,7 @@ SGLANG_METRICS = (
     Metric(
         "sglang:inter_token_latency_seconds",
         "histogram",
-        "seconds of a token after the first, one observation for each",
+        "seconds of a token after the first, one observation for each; begins with the first such token",
         need="never",
         counts=(
             Count("inter_token_seconds", "_sum"),
@@ -99,6 +99,11 @@ SGLANG_METRICS = (
         "decode steps of ended requests that verified a draft; begins with the first",
         need="never",
         counts=(Count("finished_verifications"),),
+    ),
+    Metric(
+        "sglang:num_retracted_reqs",
+        "gauge",
+        "there from the start, and a sign that the counter after it still has its name",
     ),
     Metric(
         "sglang:num_retracted_requests_total",

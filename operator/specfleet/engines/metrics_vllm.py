@@ -42,7 +42,6 @@ VLLM_METRICS = (
         "vllm:prompt_tokens_cached_total",
         "counter",
         "those of them that were found in the prefix cache",
-        need="never",
         counts=(Count("cached_prompt_tokens"),),
     ),
     Metric(
@@ -155,7 +154,7 @@ PLUGIN_METRICS = (
         "specfleet_accepted_positions_total",
         "counter",
         "drafts of which the request got the token at a position",
-        need="never",
+        need="drafts",
         labels=("position",),
         counts=(Count("delivered_positions", by="position", shift=1),),
     ),

@@ -131,7 +131,8 @@ class Advance:
         counts, restarted = counts_of(dictionary, self._pairs(before, scrape, dictionary))
         levels = levels_of(dictionary, before.values, scrape.values)
         running = levels.get("running")
-        moved = counts.all_steps > 0 or (counts.generation_tokens or 0.0) > 0
+        # Where tokens are not known nobody can say that none came.
+        moved = counts.all_steps > 0 or counts.generation_tokens is None or counts.generation_tokens > 0
         frozen = 0 if moved or not running else before.frozen_intervals + 1
         written = refreshed(dictionary, before.values, scrape.values)
         refreshed_at = scrape.at if written else before.refreshed_at

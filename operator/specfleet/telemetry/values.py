@@ -25,8 +25,9 @@ def counts_of(dictionary: MetricDictionary, pairs: Iterable[Pair]) -> tuple[Coun
     """Add up the differences of counters; the second value says whether one fell: the engine restarted."""
     totals: defaultdict[str, float] = defaultdict(float)
     by_label: defaultdict[str, defaultdict[float, float]] = defaultdict(lambda: defaultdict(float))
-    restarted = False
+    restarted, seen = False, set()
     for (name, items), previous, value in pairs:
+        seen.add(name)
         fell = value < previous
         difference = value if fell else value - previous
         labels = dict(items)
@@ -41,6 +42,9 @@ def counts_of(dictionary: MetricDictionary, pairs: Iterable[Pair]) -> tuple[Coun
                 continue
             restarted = restarted or fell
     known: dict[str, Any] = {**totals, **{name: dict(values) for name, values in by_label.items()}}
+    for field, parts in dictionary.sums.items():
+        if not parts <= seen:
+            known.pop(field, None)
     return Counts(**known), restarted
 
 

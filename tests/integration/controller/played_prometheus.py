@@ -86,6 +86,7 @@ class PlayedPrometheus:
             ("vllm:spec_decode_num_accepted_tokens_total", counts.accepted_tokens),
             ("vllm:generation_tokens_total", counts.generation_tokens),
             ("vllm:prompt_tokens_total", 0.0),
+            ("vllm:prompt_tokens_cached_total", 0.0),
             ("vllm:time_to_first_token_seconds_count", 0.0),
             ("vllm:inter_token_latency_seconds_sum", counts.inter_token_seconds),
             ("vllm:inter_token_latency_seconds_count", 0.0),

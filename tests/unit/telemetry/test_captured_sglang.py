@@ -25,6 +25,20 @@ def test_e5_tokens_are_counted_while_their_requests_run() -> None:
     assert (counts.finished_tokens, counts.completions) == (0, 0)
 
 
+@pytest.mark.fault("verl-project/verl#7543")
+def test_without_the_count_of_further_tokens_there_are_no_tokens_and_not_the_first_ones_alone() -> None:
+    samples = FleetSamples(SCRAPE)
+    later = "sglang:inter_token_latency_seconds"
+    for at, name in ((0.0, RUNNING), (SCRAPE, ENDED), (2 * SCRAPE, ENDED), (3 * SCRAPE, ENDED)):
+        page = [one for one in scraped(name, at) if not one.labels["__name__"].startswith(later)]
+        read = samples.advance(page, {POD: SGLANG}, at + 1.0)
+    (interval,) = read.intervals
+
+    assert (interval.counts.generation_tokens, interval.counts.decode_tokens) == (None, None)
+    # Nor is a pod of which nobody knows whether it gives tokens taken for one that hangs.
+    assert not interval.stuck
+
+
 def test_e1_the_latency_of_a_token_is_per_token_here() -> None:
     counts = interval(SGLANG, IDLE, RUNNING).counts
 
