@@ -45,7 +45,7 @@ class StepCost:
         self._context = context
         self._chunk = chunk
         self._steps: dict[tuple[float, int], float] = {}
-        self._predictions: dict[Place, Prediction] = {}
+        self._predictions: dict[Point, Prediction] = {}
         self._by_depth: dict[int, list[Window]] = {}
         for window in windows:
             self._by_depth.setdefault(window.arm, []).append(window)
@@ -63,16 +63,15 @@ class StepCost:
 
     def prepare(self, points: Iterable[Point]) -> None:
         """Predict many points at once, since each alone takes as long as all of them."""
-        places = [place for point in points if (place := self._place(point)) not in self._predictions]
-        if places:
-            found = self._fitted().predict(places, self._now)
-            self._predictions.update(zip(places, found, strict=True))
+        new = [point for point in points if point not in self._predictions]
+        if new:
+            found = self._fitted().predict([self._place(point) for point in new], self._now)
+            self._predictions.update(zip(new, found, strict=True))
 
     def _at(self, point: Point) -> Prediction:
-        place = self._place(point)
-        if place not in self._predictions:
+        if point not in self._predictions:
             self.prepare([point])
-        return self._predictions[place]
+        return self._predictions[point]
 
     def _place(self, point: Point) -> Place:
         batch, tokens, depth, prompts, loaded = point

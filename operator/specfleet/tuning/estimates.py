@@ -5,7 +5,7 @@ Source: design/tuning.md, section 6. The baseline of this release is depth 0, me
 
 import math
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from specfleet.tuning.cost import ENOUGH_STEPS, Point, StepCost
 from specfleet.tuning.survival import Survival
@@ -44,6 +44,9 @@ class Estimates:
     rho: float = 0.0
     throughput: bool = False
     cautious: bool = True
+    _points: dict[tuple[float, int], Point] = field(
+        default_factory=dict, init=False, repr=False, compare=False
+    )
 
     def measured(self, batch: float, depth: int) -> bool:
         """Say whether a depth was tried near this batch, or lies between two that were."""
@@ -71,8 +74,11 @@ class Estimates:
         self.cost.prepare([*points, *(self._point_without(batch) for batch in batches if without)])
 
     def _point(self, batch: float, depth: int) -> Point:
-        prompts = beside(batch) * batch * self.survival.tokens_per_step(depth) * self.rho
-        return Point(batch, batch * (1.0 + self.survival.drafts_per_step(depth)), depth, prompts)
+        if (batch, depth) not in self._points:
+            tokens = batch * (1.0 + self.survival.drafts_per_step(depth))
+            prompts = beside(batch) * batch * self.survival.tokens_per_step(depth) * self.rho
+            self._points[batch, depth] = Point(batch, tokens, depth, prompts)
+        return self._points[batch, depth]
 
     def seconds_without(self, batch: float) -> float:
         """T(B, 0) of an engine that was started without a proposer."""

@@ -15,7 +15,6 @@ another batch, context, share of drafts or of prompts.
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -84,41 +83,68 @@ def prior_from(windows: Windows, knee_tokens: float | None, taxed: bool) -> Prio
 Numbers = Sequence[float] | Vector
 
 
-def _parts(
-    numbers: Numbers, batch: Any, tokens: Any, depth: Any, cached: Any, prompts: Any, chunk: Any
-) -> list[Any]:
-    """Give the parts of T by their numbers, without the tax, for one point or for arrays of points.
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """What the formula needs of places, worked out once for all numbers that a fit tries.
+
+    ``wide`` are the tokens of a step that reads a chunk as well, ``reading`` is phi, ``share`` d / k.
+    ``taxed`` is 1 at depth 0 with a proposer loaded.
+    """
+
+    batch: Vector
+    tokens: Vector
+    wide: Vector
+    cached: Vector
+    reading: Vector
+    drafts: Vector
+    share: Vector
+    taxed: Vector
+
+
+def rows_of(places: Sequence[Window | Place]) -> Rows:
+    """Prepare places for `log_seconds`."""
+    columns = [(one.batch, one.tokens, one.depth, one.cached, one.prompts, one.chunk) for one in places]
+    batch, tokens, depth, cached, prompts, chunk = np.array(columns, dtype=float).T.copy()
+    chunk = np.maximum(chunk, prompts)
+    drafts = tokens / batch - 1.0
+    return Rows(
+        batch=batch,
+        tokens=tokens,
+        wide=tokens + chunk,
+        cached=cached,
+        reading=prompts / chunk,
+        drafts=drafts,
+        share=drafts / np.maximum(depth, 1),
+        taxed=np.array([float(one.depth == 0 and one.loaded) for one in places]),
+    )
+
+
+def _parts(rows: Rows, numbers: Numbers) -> Vector:
+    """Give the parts of T by their numbers, without the tax: a row for each place.
 
     The second and third add up to the blend.
     """
     o, m, c, e, v, d0, d1, _ = numbers
-    chunk = np.maximum(chunk, prompts)
-    reading = prompts / chunk
-    memory, compute = m**4, (c * tokens) ** 4
-    alone = (1.0 - reading) * (memory + compute) ** -0.75
-    compute_beside = (c * (tokens + chunk)) ** 4
-    beside = reading * (memory + compute_beside) ** -0.75
-    drafts = tokens / batch - 1.0
-    share = drafts / np.maximum(depth, 1)
-    bound = memory * (alone + beside), compute * alone + compute_beside * beside
-    return [o, *bound, e * batch, v * cached, share * d0, drafts * d1]
+    memory, compute, compute_beside = m**4, (c * rows.tokens) ** 4, (c * rows.wide) ** 4
+    alone = (1.0 - rows.reading) * (memory + compute) ** -0.75
+    beside = rows.reading * (memory + compute_beside) ** -0.75
+    parts = np.empty((len(rows.batch), len(numbers) - 1))
+    parts[:, 0] = o
+    parts[:, 1] = memory * (alone + beside)
+    parts[:, 2] = compute * alone + compute_beside * beside
+    parts[:, 3] = e * rows.batch
+    parts[:, 4] = v * rows.cached
+    parts[:, 5] = rows.share * d0
+    parts[:, 6] = rows.drafts * d1
+    return parts
 
 
-def rows_of(places: Sequence[Window | Place]) -> Vector:
-    """Give what the formula needs: a row of batch, tokens, depth, cached, prompts, chunk and taxed for each.
-
-    taxed: 1 at depth 0 with a proposer loaded.
-    """
-    rows = [(one.batch, one.tokens, one.depth, one.cached, one.prompts, one.chunk) for one in places]
-    taxed = [float(one.depth == 0 and one.loaded) for one in places]
-    return np.column_stack((np.array(rows, dtype=float), taxed))
-
-
-def log_seconds(rows: Vector, numbers: Numbers) -> tuple[Vector, Vector]:
+def log_seconds(rows: Rows, numbers: Numbers) -> tuple[Vector, Vector]:
     """Give ln T of each of `rows_of`, and its slopes by the logarithms of the eight numbers."""
-    *known, taxed = rows.T
-    parts = np.column_stack(np.broadcast_arrays(*_parts(numbers, *known)))
+    parts = _parts(rows, numbers)
     seconds = parts.sum(1)
-    tax = taxed * numbers[-1]
-    slopes = np.column_stack((parts / seconds[:, None], tax / (1.0 + tax)))
+    tax = rows.taxed * numbers[-1]
+    slopes = np.empty((len(seconds), len(numbers)))
+    np.divide(parts, seconds[:, None], out=slopes[:, :-1])
+    slopes[:, -1] = tax / (1.0 + tax)
     return np.log(seconds) + np.log1p(tax), slopes

@@ -73,7 +73,8 @@ def remember(windows: Windows, new: Window) -> Windows:
     kept = tuple(
         w for w in windows if new.at - w.at <= (MAX_AGE_SECONDS if w.loaded else MAX_AGE_WITHOUT_SECONDS)
     )
-    last = max((w for w in kept if w.cell == new.cell), key=lambda w: w.at, default=None)
+    cell = new.cell
+    last = max((w for w in kept if w.cell == cell), key=lambda w: w.at, default=None)
     if last is not None and _unfinished(last, new, kept):
         kept = tuple(w for w in kept if w is not last)
         new = _joined(last, new)
@@ -106,8 +107,9 @@ def _joined(one: Window, other: Window) -> Window:
 
 
 def _trimmed(windows: Windows, new: Window) -> Windows:
-    cell = sorted((w for w in windows if w.cell == new.cell), key=lambda w: w.at)
-    others = [w.at for w in windows if w.arm != new.arm and abs(w.batch_cell - new.batch_cell) <= 1]
+    arm, batch_cell = new.cell
+    cell = sorted((w for w in windows if w.cell == (arm, batch_cell)), key=lambda w: w.at)
+    others = [w.at for w in windows if w.arm != arm and abs(w.batch_cell - batch_cell) <= 1]
     beside = _beside(cell, others)
     plain = [w for w in cell if w not in beside]
     gone = {*plain[: max(0, len(plain) - PER_CELL)], *beside[: max(0, len(beside) - BESIDE_PER_CELL)]}
