@@ -35,10 +35,9 @@ def test_a_folder_with_nothing_but_what_a_trainer_left_is_refused(tmp_path: Path
     (head / "model.safetensors").unlink()
     torch.save({"learning_rate": 1e-4}, head / "training_args.bin")
 
-    assert_says(
-        check(save_random(tmp_path / "model"), head, a_start("eagle3")).proposer,
-        "training_args.bin .* name a copy without it",
-    )
+    verdict = check(save_random(tmp_path / "model"), head, a_start("eagle3"))
+
+    assert_says(verdict.proposer, "training_args.bin .* name a copy without it")
 
 
 @pytest.mark.parametrize(
