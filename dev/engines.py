@@ -77,9 +77,9 @@ four phases; one push beside probes, no failed request, no differing text, no re
 
 The image is SGLang's own. A schedule becomes the file of its adaptive mode, one candidate a row. SGLang looks
 a batch up after it was padded to the next size that it has a graph for, so the end of a row falls on such a
-size. Its drain ends with the grace period only. Beside adapters, and over stages with `SGLANG_ENABLE_PP_SPEC`,
-it runs EAGLE heads at one depth. **SGLang itself was not run**: arguments and rules are read
-in the released source of 0.5.23, metrics in what its collector writes ([metrics.md](metrics.md)).
+size. Its drain ends with the grace period only. Beside adapters, and over stages with
+`SGLANG_ENABLE_PP_SPEC`, it runs EAGLE heads at one depth. **SGLang itself was not run**: arguments and rules
+are read in the released source of 0.5.23, metrics in what its collector writes ([metrics.md](metrics.md)).
 
 ## What there is
 

@@ -1,7 +1,7 @@
 """Why pods do not serve, in words: crash, image, configuration, no node. Read from pods, quoted with care.
 
 Only two foreign texts are passed on: the scheduler's message, and the last line of a program of ours that
-could not go on. Everything else is named by its Kubernetes reason.
+could not go on. Everything else is named by its Kubernetes reason, or by what is known of such an end.
 """
 
 import re
@@ -33,6 +33,19 @@ _IMAGE_REASONS = frozenset({"ErrImagePull", "ImagePullBackOff", "InvalidImageNam
 # torch's error on CUDA and ROCm devices, in the end of a log that Kubernetes keeps (2 KiB).
 _DEVICE_MEMORY = re.compile(r"torch\.(?:cuda\.)?OutOfMemoryError|(?:CUDA|HIP) out of memory")
 _LESS_MEMORY = "engine.kvCacheMib or maxNumSeqs, with drafts speculation.depth.max too, or write method none"
+# How vLLM 0.32 ends at start for what only its image and the model's config tell (config/speculative.py).
+_VLLM_ENDS = (
+    (
+        re.compile("Arctic Inference is required for suffix decoding"),
+        "method suffix needs the package arctic-inference in vLLM's image: name an engine.image that has it, "
+        "or write method ngram",
+    ),
+    (
+        re.compile("must be divisible by n_predict=([0-9]{1,3})"),
+        r"with method mtp vLLM runs the model's \1 prediction layers over and over: write a multiple of \1, "
+        "or less, into speculation.depth.max",
+    ),
+)
 _CONTAINER_REASONS = frozenset({"CreateContainerConfigError", "CreateContainerError", "RunContainerError"})
 
 
@@ -161,6 +174,9 @@ def _exit_cause(ended: Live, container: str) -> str:
     if (words := _own_words(ended)) is not None:
         return f"{what}: {words}"
     if container == ENGINE_CONTAINER:
+        for pattern, text in _VLLM_ENDS:
+            if (found := pattern.search(str(ended.get("message") or ""))) is not None:
+                return f"{what}: {found.expand(text)}"
         return f"the engine ended with exit code {ended.get('exitCode')}: see kubectl logs --previous"
     return f"{container} ended with exit code {ended.get('exitCode')}: see kubectl logs -c {container}"
 

@@ -93,6 +93,33 @@ def test_an_engine_that_ran_out_of_memory_is_told_apart_with_what_takes_less(
     assert "hf_secret" not in failure.message
 
 
+ARCTIC = (
+    "prompt: hf_secret\nImportError: Arctic Inference is required for suffix decoding. Install via "
+    "`pip install arctic-inference==0.1.1`.\n"
+)
+N_PREDICT = (
+    "pydantic_core._pydantic_core.ValidationError: 1 validation error for SpeculativeConfig\n  Value error, "
+    "num_speculative_tokens:5 must be divisible by n_predict=2 [type=value_error, input_value=hf_secret]\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("log", "words"),
+    [
+        (ARCTIC, "needs the package arctic-inference in vLLM's image: name an engine.image that has it"),
+        (N_PREDICT, "the model's 2 prediction layers over and over: write a multiple of 2, or less, into"),
+    ],
+    ids=["suffix", "mtp"],
+)
+def test_what_vllm_alone_can_see_of_a_method_is_told_with_what_to_change(log: str, words: str) -> None:
+    """The first line as vLLM 0.32 printed it, the second by its config/speculative.py."""
+    (failure,) = failures(a_pod(container=crashed(log)))
+
+    assert failure.reason == "EngineFailed"
+    assert words in failure.message
+    assert "hf_secret" not in failure.message
+
+
 def test_an_engine_that_ended_well_lacked_no_memory_whatever_its_log_says() -> None:
     assert failures(a_pod(container=crashed(CUDA, exitCode=0, waiting=None))) == ()
 
