@@ -113,7 +113,11 @@ class Leader:
                 f"the watch has missed events for {seconds:.0f} s" if seconds > SILENT_WATCH_SECONDS else None
             )
 
-        health.liveness += [stalled, silent]
+        def hung() -> str | None:
+            seconds = self._tuning.running_seconds
+            return f"a tuning pass has run for {seconds:.0f} s" if seconds > STALLED_SECONDS else None
+
+        health.liveness += [stalled, silent, hung]
         figures, queue = self._figures, self.queue
         figures.follow("queue_depth", "Keys that wait for a worker.", lambda: float(queue.depth))
         figures.follow(

@@ -48,7 +48,6 @@ class Resync:
         self._namespaces: Sequence[str | None] = namespaces or (None,)
         self._seconds = seconds
         self._random = generator or random.Random()
-        self.failed = False
 
     async def run(self) -> None:
         """Resync for ever. A failed round is logged and tried again a period later."""
@@ -56,9 +55,7 @@ class Resync:
             await asyncio.sleep(self._seconds * (1 + self._random.uniform(-JITTER, JITTER)))
             try:
                 await self.once()
-                self.failed = False
             except ClusterError as error:
-                self.failed = True
                 logger.warning("resources could not be listed: %s", error)
 
     async def once(self) -> None:

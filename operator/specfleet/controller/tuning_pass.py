@@ -78,13 +78,19 @@ class TuningPass:
         self._metrics = MetricsReader(sources, configuration)
         self._pools: dict[PoolKey, _Pool] = {}
         self._parallel = asyncio.Semaphore(PARALLEL_RESOURCES)
+        self._began: float | None = None
+
+    @property
+    def running_seconds(self) -> float:
+        """For how long the pass under way has run; 0 between two."""
+        return 0.0 if self._began is None else asyncio.get_running_loop().time() - self._began
 
     async def run(self, stop: asyncio.Event) -> None:
         """Pass at every scrape interval until ``stop``, whatever becomes of a single pass."""
         interval = self._configuration.tuning.scrape_interval_seconds
         loop = asyncio.get_running_loop()
         while not stop.is_set():
-            started = loop.time()
+            self._began = started = loop.time()
             try:
                 await self.run_once(self._clock())
             except ClusterError as error:
@@ -92,6 +98,7 @@ class TuningPass:
             except Exception:
                 # A process that ends here would end again: the next pass reads the same fleet.
                 logger.exception("this tuning pass failed")
+            self._began = None
             self._figures.tuning_seconds.observe(loop.time() - started)
             try:
                 async with asyncio.timeout_at(max(started + interval, loop.time() + 0.1)):

@@ -1,8 +1,10 @@
 """The whole operator, kopf included, against the API server in this process: start, events, faults, stop."""
 
 import asyncio
+import re
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from pathlib import Path
 
 import aiohttp
 import pytest
@@ -23,7 +25,9 @@ from specfleet.api.kinds import (
 from specfleet.cluster.lease import LEASE, LeaseLost
 from specfleet.cluster.work_queue import Backoff
 from specfleet.controller.process import OperatorProcess
+from specfleet.controller.tuning_pass import TuningPass
 
+RUNBOOK = Path(__file__).resolve().parents[3] / "docs" / "runbook.md"
 DEADLINE_SECONDS = 20.0
 WATCHES = 5  # resources, and four kinds of children
 ERRORS = "specfleet_operator_reconcile_errors_total"
@@ -287,6 +291,30 @@ async def test_health_and_metrics_are_served_while_it_runs(server: FakeServer) -
     assert answers["healthz"][0] == answers["readyz"][0] == 200
     assert 'specfleet_operator_applied_objects_total{kind="Deployment"} 1.0' in answers["metrics"][1]
     assert "specfleet_operator_leading 1.0" in answers["metrics"][1]
+
+
+async def test_a_tuning_pass_that_hangs_fails_the_liveness_probe(
+    server: FakeServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(TuningPass, "running_seconds", property(lambda self: 301.0))
+    async with running(server) as (operator, _), aiohttp.ClientSession() as session:
+        await eventually(lambda: server.watchers == WATCHES)
+
+        port = next(address[1] for address in operator.health.addresses if address[0] == "0.0.0.0")
+        async with session.get(f"http://127.0.0.1:{port}/healthz") as answer:
+            said = answer.status, await answer.text()
+
+    assert said == (503, "a tuning pass has run for 301 s\n")
+
+
+async def test_the_runbook_names_every_metric_of_the_operator(server: FakeServer) -> None:
+    async with running(server) as (operator, _):
+        await eventually(lambda: server.watchers == WATCHES)
+        families = list(operator.figures.registry.collect())
+
+    named = set(re.findall(r"^\| `(\w+)` ", RUNBOOK.read_text(encoding="utf-8"), re.MULTILINE))
+    exported = {family.name + "_total" * (family.type == "counter") for family in families}
+    assert named == {name for name in exported if name.startswith("specfleet_operator_")}
 
 
 async def test_the_watch_asks_the_server_for_managed_deployments_only(server: FakeServer) -> None:

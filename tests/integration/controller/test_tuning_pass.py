@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import pytest
 from prometheus_client import generate_latest
+from tests.fake_time import in_fake_time
 from tests.integration.controller.builders import a_configuration, a_resource
 from tests.integration.controller.played_prometheus import SCRAPE, PlayedPrometheus
 from tests.integration.fake_api import DirectClient, Faults, Store
@@ -22,6 +23,7 @@ from specfleet.controller.push import ANNOTATION
 from specfleet.controller.reconcile import Reconciler
 from specfleet.controller.tuning_pass import TuningPass
 from specfleet.telemetry.errors import AnswerPartial, SourceTimeout
+from specfleet.telemetry.source import Series
 from specfleet.tuning.memory import Memory, from_json
 
 PODS = ("chat-main-active-a", "chat-main-active-b")
@@ -797,3 +799,23 @@ async def test_two_pools_whose_names_meet_do_not_take_each_others_memory(first: 
     }
     assert reasons[second] == "NameConflict"
     assert reasons[first] != "NameConflict"
+
+
+@in_fake_time
+async def test_a_pass_that_hangs_is_seen_and_one_that_has_ended_is_not() -> None:
+    fleet, stop, answer = await Fleet().start(), asyncio.Event(), asyncio.Event()
+
+    async def hang(*_: object, **__: object) -> list[Series]:
+        await answer.wait()
+        return []
+
+    fleet.prometheus.query = hang  # type: ignore[method-assign]
+    running = asyncio.create_task(fleet.tuning.run(stop))
+    await asyncio.sleep(400)
+    hanging = fleet.tuning.running_seconds
+    stop.set()
+    answer.set()
+    await running
+
+    assert hanging == pytest.approx(400, abs=1)
+    assert fleet.tuning.running_seconds == 0.0
