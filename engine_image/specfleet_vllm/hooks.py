@@ -4,7 +4,7 @@ import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from specfleet_vllm.engine import Deliveries, ModelOutput, Scheduled
+from specfleet_vllm.engine import Deliveries, Scheduled
 from specfleet_vllm.plugin import DEFAULT_PORT, PORT, Plugin
 
 if TYPE_CHECKING:
@@ -17,9 +17,7 @@ if TYPE_CHECKING:
 
         def __init__(self, *arguments: Any, **named: Any) -> None: ...
         def schedule(self, *arguments: Any, **named: Any) -> Scheduled: ...
-        def update_from_output(
-            self, scheduler_output: Scheduled, model_runner_output: ModelOutput
-        ) -> Mapping[int, Deliveries]: ...
+        def update_from_output(self, *arguments: Any, **named: Any) -> Mapping[int, Deliveries]: ...
         def get_num_unfinished_requests(self) -> int: ...
         def shutdown(self) -> None: ...
 
@@ -46,13 +44,12 @@ class FollowsSchedule(_Base):
         self._specfleet.after_schedule(step)
         return step
 
-    def update_from_output(
-        self, scheduler_output: Scheduled, model_runner_output: ModelOutput
-    ) -> Mapping[int, Deliveries]:
-        """Take the outcome of a step, and count it."""
-        self._specfleet.before_update(self, scheduler_output)
-        delivered = super().update_from_output(scheduler_output, model_runner_output)
-        self._specfleet.after_update(self, scheduler_output, model_runner_output, delivered)
+    def update_from_output(self, *arguments: Any, **named: Any) -> Mapping[int, Deliveries]:
+        """Take the outcome of a step, and count it. A release that is not known may pass more than two."""
+        given = (*arguments, *named.values())
+        self._specfleet.before_update(self, *given[:1])
+        delivered = super().update_from_output(*arguments, **named)
+        self._specfleet.after_update(self, delivered, *given[:2])
         return delivered
 
     def shutdown(self) -> None:

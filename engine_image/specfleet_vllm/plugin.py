@@ -103,9 +103,9 @@ class Plugin:
     def after_update(
         self,
         scheduler: Scheduler,
+        delivered: Mapping[int, Deliveries],
         step: Scheduled,
         output: ModelOutput,
-        delivered: Mapping[int, Deliveries],
     ) -> None:
         """Count the step that ended."""
         busy = scheduler.get_num_unfinished_requests() > 0

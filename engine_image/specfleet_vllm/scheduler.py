@@ -5,31 +5,31 @@ By default that is so for n-gram, suffix, medusa, MLP speculators and custom cla
 
 import logging
 import sys
-from dataclasses import fields
 from typing import Any
 
 import vllm
-from vllm.v1.core.sched.async_scheduler import AsyncScheduler
-from vllm.v1.core.sched.output import SchedulerOutput
-from vllm.v1.core.sched.scheduler import Scheduler
 
+from specfleet_vllm.bases import scheduler_class, step_names
 from specfleet_vllm.hooks import FollowsSchedule
+
+AsyncScheduler = scheduler_class("async_scheduler", "AsyncScheduler", asynchronous=True)
+Scheduler = scheduler_class("scheduler", "Scheduler", asynchronous=False)
 
 
 class _InVllm(FollowsSchedule):
     engine_version = vllm.__version__
-    step_names = frozenset(field.name for field in fields(SchedulerOutput))
+    step_names = step_names()
 
     def __init__(self, *arguments: Any, **named: Any) -> None:
         log_to_stderr()
         super().__init__(*arguments, **named)
 
 
-class SpecfleetAsyncScheduler(_InVllm, AsyncScheduler):
+class SpecfleetAsyncScheduler(_InVllm, AsyncScheduler):  # type: ignore[misc, valid-type]
     """vLLM's asynchronous scheduler, following the schedule file."""
 
 
-class SpecfleetScheduler(_InVllm, Scheduler):
+class SpecfleetScheduler(_InVllm, Scheduler):  # type: ignore[misc, valid-type]
     """vLLM's plain scheduler, following the schedule file."""
 
 
