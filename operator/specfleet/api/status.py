@@ -91,7 +91,7 @@ class Measured(Reported):
     survival: tuple[str, ...] = ()
     """Probability that at least 1, 2, ... drafted tokens are accepted in one step."""
     mean_depth: str | None = None
-    """Drafted tokens per verification step."""
+    """Depth that was scheduled, mean over the decode steps. A proposer may draft less than it may."""
     time_per_output_token_ms: str | None = None
     """Mean time per output token in milliseconds."""
     time_to_first_token_ms: Quantiles | None = None

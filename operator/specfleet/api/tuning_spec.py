@@ -66,8 +66,9 @@ class TuningSpec(Written):
     """What the tuner may do. All of it is applied live."""
 
     mode: Literal["Observe", "Recommend", "Enforce"] = "Recommend"
-    """Observe measures only; Recommend also publishes the schedule it would push; Enforce pushes it. Default:
-    Recommend. Applied live."""
+    """Observe measures only; Recommend also publishes the schedule it would push; Enforce pushes it. Enforce
+    also restarts pods: of engines that take no table while they serve, and without the proposer where that
+    pays (hardOff). Default: Recommend. Applied live."""
     paused: bool = False
     """Freeze the schedule where it is; measuring goes on. Default: false. Applied live."""
     metrics_source: Annotated[
