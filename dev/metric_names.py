@@ -58,9 +58,9 @@ by namespace. A pod that does not show a metric it must show makes `MetricsAvail
   of is left out where it is absent (SGLang's tokens, without those after the first); one that has it alone
   falls back: SGLang's tokens per step of ended requests to its gauge, its preemptions to none.
 * **Where the names come from.** vLLM: pages of a real vLLM 0.32 (CPU build), `tests/fixtures/metrics/`,
-  captured by `python -m dev.captures.vllm`; the names of 0.33 are read in its source. **SGLang itself
-  was not run**: the collector classes of the released package 0.5.23 wrote the pages, from a history
-  that `python -m dev.captures.sglang` plays.
+  captured by `python -m dev.captures.vllm`; names of 0.32 and 0.33 are compared with their sources, as
+  `python -m dev.captures.vllm_names` reads them. **SGLang itself was not run**: the collector classes of
+  the released package 0.5.23 wrote the pages, from a history that `python -m dev.captures.sglang` plays.
 * A client that goes away is in none of vLLM's finished reasons (seen on 0.32): it has a first token and
   no end.
 """

@@ -4,7 +4,8 @@ from collections.abc import Collection
 from enum import StrEnum
 from pathlib import Path
 
-# Releases whose scheduler was read, and that the tests ran (0.32) or compared name by name (0.33).
+# Releases that the end-to-end tests run (0.32), or whose names were compared with these (0.33 too): the
+# fixtures of tests/unit/vllm_plugin/test_names.py, written by dev/captures/vllm_names.py.
 KNOWN_VERSIONS = ("0.32", "0.33")
 SCHEDULER_NAMES = (
     "running",

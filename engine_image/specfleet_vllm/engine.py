@@ -1,6 +1,7 @@
 """What of vLLM the plug-in uses, as types: the list to compare with a new release of vLLM.
 
-All of it is internal to vLLM and read in the released sources of 0.32.0 and 0.33.0.
+All of it is internal to vLLM, and compared with the released sources of 0.32.0 and 0.33.0 in
+tests/unit/vllm_plugin/test_names.py.
 """
 
 from collections.abc import Mapping, Sequence
