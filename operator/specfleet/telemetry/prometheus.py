@@ -91,11 +91,9 @@ def _series(item: Any) -> Series:
     """Read one series of a matrix. Values are strings: NaN and infinities stay what they are (trap P18)."""
     try:
         # Most labels are the same in thousands of series: one string for all of them.
-        labels: Mapping[str, str] = {
-            intern(str(name)): intern(str(value)) for name, value in item["metric"].items()
-        }
+        labels: Mapping[str, str] = {intern(name): intern(value) for name, value in item["metric"].items()}
         # A native histogram has "histograms" instead of "values": no samples that we read.
-        samples = tuple((float(at), float(value)) for at, value in item.get("values", ()))
+        samples = tuple([(float(at), float(value)) for at, value in item.get("values", ())])
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise AnswerMalformed("a series of the answer cannot be read") from error
     return Series(labels, samples)

@@ -24,7 +24,7 @@ Values = Mapping[SeriesKey, float | None]  # None: the value was NaN or infinite
 _Target = tuple[str, str]  # job, instance
 # Each series at one time, and since when it is known.
 _Values = tuple[dict[SeriesKey, float | None], dict[SeriesKey, float]]
-_NO_LABELS = ("__name__", "namespace", "pod")  # the last two tell no series of a pod apart
+_NO_LABELS = frozenset(("__name__", "namespace", "pod"))  # the last two tell no series of a pod apart
 _KEPT_ITEMS = 2**16  # of labels: most are the same in the series of many pods
 
 
@@ -99,8 +99,8 @@ def _read(target: Sequence[Series], at: float, value_at: Callable[[Series, float
 
 
 def _key(labels: Mapping[str, str]) -> SeriesKey:
-    items = sorted(_item(name, value) for name, value in labels.items() if name not in _NO_LABELS)
-    return labels.get("__name__", ""), tuple(items)
+    items = [_item(name, value) for name, value in labels.items() if name not in _NO_LABELS]
+    return labels.get("__name__", ""), tuple(sorted(items))
 
 
 @lru_cache(_KEPT_ITEMS)
