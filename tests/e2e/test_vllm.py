@@ -111,6 +111,7 @@ def test_drafts_from_weights_are_as_long_as_was_pushed(pushed: dict[str, Seen], 
 @pytest.mark.alone  # it measures
 def test_a_push_is_in_effect_within_seconds_under_load(fleet: Fleet) -> None:
     engine, took = fleet.smollm2, {}
+    wait_all_ready(engine)
 
     with asking(lambda: engine.complete(REPETITIVE)):
         for depth in (1, 4):
@@ -201,6 +202,7 @@ for process in pathlib.Path("/proc").glob("[0-9]*"):
 
 def test_a_crash_of_the_engine_core_is_recovered_from(fleet: Fleet) -> None:
     engine = fleet.draft_model
+    wait_all_ready(engine)
     engine.pin(3)
     engine.wait_pinned(3)
     ((uid, restarts),) = engine.identities().items()
@@ -221,6 +223,7 @@ def test_a_crash_of_the_engine_core_is_recovered_from(fleet: Fleet) -> None:
 @pytest.mark.alone  # the length of its streams is taken from the speed just before
 def test_streams_outlive_the_end_of_their_pod(fleet: Fleet) -> None:
     engine = fleet.smollm2
+    wait_all_ready(engine)
     engine.pin(0)
     engine.wait_pinned(0)
     pod, started = engine.pod(), time.monotonic()
