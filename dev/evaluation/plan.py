@@ -21,9 +21,15 @@ from specfleet.simulator.scenario import Scenario
 REPOSITORY = Path(__file__).parents[2]
 # A change of these makes cells on disk stale.
 _TUNER = "operator/specfleet/tuning"
-_SOURCES = ("operator/specfleet/api", "operator/specfleet/telemetry", _TUNER)
-_SOURCES += ("operator/specfleet/simulator", "dev/evaluation")
-_NAMES_OF_SERIES = ("operator/specfleet/engines/metrics.py", "operator/specfleet/engines/metrics_vllm.py")
+_SOURCES = (
+    "operator/specfleet/api/**/*.py",
+    "operator/specfleet/telemetry/**/*.py",
+    f"{_TUNER}/**/*.py",
+    "operator/specfleet/simulator/**/*.py",
+    "operator/specfleet/engines/metrics.py",
+    "operator/specfleet/engines/metrics_vllm.py",
+    "dev/evaluation/**/*.py",
+)
 # What policies without the tuner use of it: a change of the rest leaves their cells as they are.
 _SHARED = (
     "attribution.py",
@@ -94,9 +100,7 @@ def plan(
 def digest(policy: str = OURS, root: Path = REPOSITORY) -> str:
     """Name the code that makes a policy's figures, so that no stale cell is reused."""
     found = hashlib.sha256()
-    paths = [path for folder in _SOURCES for path in sorted((root / folder).rglob("*.py"))]
-    paths += [root / name for name in _NAMES_OF_SERIES if (root / name).exists()]
-    for path in paths:
+    for path in sorted(path for pattern in _SOURCES for path in root.glob(pattern)):
         if _counts(path.relative_to(root), policy):
             found.update(path.relative_to(root).as_posix().encode())
             found.update(path.read_bytes())

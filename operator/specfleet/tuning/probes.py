@@ -135,13 +135,11 @@ class _Wish:
 def _wish(
     depth: int, current: int, memory: Memory, estimates: Estimates, settings: PoolSettings, now: float
 ) -> _Wish | None:
-    batch, pace = memory.batch or 1.0, settings.pace
-    waited = now - memory.probed_at if memory.probed_at is not None else math.inf
+    batch, pace, waited = memory.batch or 1.0, settings.pace, _waited(memory, now)
     last = estimates.cost.last_measured(batch, depth)
     chance = estimates.gain(batch, depth, current).chance_over(MARGIN)
     if last is None or estimates.cost.steps_near(batch, depth) < ENOUGH_STEPS:
-        # The span after the last probe is part of it.
-        due = waited >= max(pace.probe_unknown_interval_seconds, pace.probe_seconds)
+        due = waited >= _unknown_seconds(settings)
         reason = f"depth {depth} at {batch:.1f} running requests is not known well enough"
         # Depth 0 is what everything is compared with: it has to be seen once, however bad it looks.
         return _Wish(depth, chance, reason) if due and (depth == 0 or chance >= LEAST_CHANCE) else None
@@ -163,6 +161,16 @@ def _wish(
     return _Wish(depth, chance, looks_up if blind else reason)
 
 
+def _waited(memory: Memory, now: float) -> float:
+    """Seconds since a probe last began or ended."""
+    return now - memory.probed_at if memory.probed_at is not None else math.inf
+
+
+def _unknown_seconds(settings: PoolSettings) -> float:
+    """Seconds between two probes of what is not known: the span after the one before is part of it."""
+    return max(settings.pace.probe_unknown_interval_seconds, settings.pace.probe_seconds)
+
+
 def _cheap(estimates: Estimates, batch: float, depth: int, than: int) -> bool:
     return estimates.rate(batch, depth) >= CHEAP * estimates.rate(batch, than)
 
@@ -172,10 +180,9 @@ def _compared_before_jump(
 ) -> bool:
     """Say whether depth 0 was last measured under other traffic, and may be the better one now."""
     last, jump = estimates.cost.last_measured(batch, 0), memory.jumped_at
-    waited = now - memory.probed_at if memory.probed_at is not None else math.inf
-    pace = max(settings.pace.probe_unknown_interval_seconds, settings.pace.probe_seconds)
     outdated = last is not None and jump is not None and last < jump
-    return outdated and waited >= pace and _cheap(estimates, batch, 0, than=current)
+    due = _waited(memory, now) >= _unknown_seconds(settings)
+    return outdated and due and _cheap(estimates, batch, 0, than=current)
 
 
 def further(memory: Memory, estimates: Estimates, found: int, candidates: Sequence[int]) -> Target | None:
