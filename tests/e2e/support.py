@@ -44,6 +44,24 @@ def wait_for(what: str, read: Callable[[], T | None], *, seconds: float, every: 
     raise Timeout(f"not within {seconds:.0f} s: {what} (last seen: {last!r})")
 
 
+def wait_and_time(
+    what: str, read: Callable[[], T | None], *, seconds: float, every: float = 0.05
+) -> tuple[float, T]:
+    """As ``wait_for``; give also the last moment (``time.monotonic``) at which the condition did not hold."""
+    before = time.monotonic()
+
+    def timed() -> T | None:
+        nonlocal before
+        asked = time.monotonic()
+        value = read()
+        if not value:
+            before = asked
+        return value
+
+    value = wait_for(what, timed, seconds=seconds, every=every)
+    return before, value
+
+
 @dataclass(frozen=True)
 class Kube:
     """kubectl and helm against one cluster, and an HTTP proxy into it."""

@@ -16,6 +16,7 @@ from tests.e2e.support import (
     pool_status,
     schedule_version,
     simulated,
+    wait_and_time,
     wait_for,
     wait_ready,
 )
@@ -70,19 +71,12 @@ def test_what_prometheus_measures_moves_the_depth_of_running_pods(kube: Kube, na
 
 def wait_newer(kube: Kube, namespace: str, version: int) -> tuple[float, Mapping[str, Any]]:
     """Wait for a newer schedule; give the last moment before which it was not written, and the schedule."""
-    before = time.monotonic()
 
     def newer() -> Mapping[str, Any] | None:
-        nonlocal before
-        asked = time.monotonic()
         document = written(kube, namespace, "chat")
-        if document["version"] > version:
-            return document
-        before = asked
-        return None
+        return document if document["version"] > version else None
 
-    document = wait_for(f"a schedule after {version} is written", newer, seconds=60, every=0.05)
-    return before, document
+    return wait_and_time(f"a schedule after {version} is written", newer, seconds=60)
 
 
 @pytest.mark.alone  # it measures

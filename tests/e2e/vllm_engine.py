@@ -1,11 +1,10 @@
 """One deployment of a real vLLM, one pod of it, and what that counts."""
 
 import json
-import time
 from dataclasses import dataclass
 from typing import Any
 
-from tests.e2e.support import Kube, condition, engine_pods, identities, wait_for
+from tests.e2e.support import Kube, condition, engine_pods, identities, wait_and_time, wait_for
 
 # The first comes from the prompt; 60 are 10 full steps at depth 5, and 20 at depth 2.
 TOKENS = 61
@@ -74,18 +73,11 @@ class Engine:
 
     def wait_written(self, depth: int) -> float:
         """Wait until the operator has written that one depth; give the last moment when it had not."""
-        before = time.monotonic()
 
         def is_written() -> bool:
-            nonlocal before
-            asked = time.monotonic()
-            if self.document()["table"] == [{"depth": depth}]:
-                return True
-            before = asked
-            return False
+            return bool(self.document()["table"] == [{"depth": depth}])
 
-        wait_for(f"{self.name}: depth {depth} is written", is_written, seconds=60, every=0.05)
-        return before
+        return wait_and_time(f"{self.name}: depth {depth} is written", is_written, seconds=60)[0]
 
     def wait_pinned(self, depth: int) -> None:
         """Wait until the engine reports a schedule of that one depth."""
