@@ -9,9 +9,9 @@ from collections.abc import Iterator, Mapping
 from typing import TypeAlias
 
 import pytest
-from tests.e2e.support import Kube, Release, is_ready, pool_status, wait_for, wait_ready
+from tests.e2e.support import Kube, Release, identities, is_ready, pool_status, wait_for, wait_ready
 from tests.e2e.vllm_checkpoints import CLAIM, EAGLE3, HEADS, MEDUSA, TARGET, WRONG, provide, save_all, walk
-from tests.e2e.vllm_engine import DRAFT_TOKENS, DRAFTS, PLUGIN, TOKENS, Counts, Engine, steps_at
+from tests.e2e.vllm_engine import DRAFT_TOKENS, DRAFTS, HTTP, PLUGIN, TOKENS, Counts, Engine, steps_at
 from tests.e2e.vllm_fleet import MOST, Fleet, deaf, real, tiny
 from tests.e2e.vllm_users import Stream, asking
 
@@ -189,6 +189,33 @@ def test_medusa_drafts_at_its_one_depth_which_nothing_may_change(fleet: Fleet) -
     assert page[DRAFT_TOKENS] == HEADS * page[DRAFTS] > 0
     engine.patch(tuning={"mode": "Enforce"})
     assert "runs method medusa at one depth" in engine.wait_condition("Degraded", "DepthIsFixed")
+
+
+def test_a_roll_of_the_pods_meets_no_user_and_the_new_one_drafts_as_was_pushed(fleet: Fleet) -> None:
+    engine = fleet.draft_model
+    wait_all_ready(engine)
+    engine.pin(3)
+    engine.wait_pinned(3)
+    before = engine.identities()
+
+    def ask() -> None:
+        assert engine.complete("7").split() == walk(7, TOKENS)
+
+    def replaced() -> bool:
+        pods = engine.pods()
+        return len(pods) == 1 and is_ready(pods[0]) and not before.keys() & identities(pods).keys()
+
+    def drafts() -> dict[str, float]:
+        return engine.page(engine.pod(), HTTP)
+
+    with asking(ask):
+        engine.patch(engine={"extraArgs": ["--enforce-eager", "--max-log-len", "16"]})
+        wait_for("another pod has taken over", replaced, seconds=400)
+        wait_for("users drew drafts from it", lambda: drafts().get(DRAFTS, 0) > 2 * TOKENS, seconds=60)
+
+    # The start-up probe has drawn drafts as well, and the pod has known no other depth.
+    page = drafts()
+    assert page[DRAFT_TOKENS] == 3 * page[DRAFTS]
 
 
 KILL = """\
