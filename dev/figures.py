@@ -3,6 +3,8 @@
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from pydantic_core import to_json
+
 MUST, STRETCH = "must", "stretch"
 
 
@@ -26,3 +28,8 @@ def figure(
 def missed(found: Iterable[Mapping[str, Any]], kind: str = MUST) -> list[str]:
     """Name the figures of a kind that were not met."""
     return [one["name"] for one in found if one["kind"] == kind and not one["met"]]
+
+
+def written(body: Mapping[str, Any], *, indent: int | None = 1) -> str:
+    """Write a report as JSON that every reader takes: a number that is none, or without end, is null."""
+    return to_json(body, indent=indent, inf_nan_mode="null").decode() + "\n"

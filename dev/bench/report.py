@@ -1,11 +1,11 @@
 """The end of a run as a file and a picture."""
 
-import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import matplotlib as mpl
+from dev.figures import written
 
 mpl.use("Agg")
 
@@ -19,8 +19,7 @@ Figures = Sequence[Mapping[str, Any]]
 def write_report(path: Path, record: Mapping[str, Any], found: Figures) -> None:
     """Write the figures and everything that they were computed from."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    text = json.dumps({"figures": list(found), **record}, indent=1, ensure_ascii=False)
-    path.write_text(text + "\n", encoding="utf-8")
+    path.write_text(written({"figures": list(found), **record}), encoding="utf-8")
 
 
 def draw(path: Path, record: Mapping[str, Any]) -> None:

@@ -1,11 +1,11 @@
 """The record of a run as a file, and the comparison that people read first."""
 
-import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from dev.demo.scores import score, token_seconds_of
+from dev.figures import written
 from dev.tables import a_table, figures_table, number
 from rich.console import Console
 
@@ -39,7 +39,7 @@ def write_report(path: Path, record: Mapping[str, Any], found: Sequence[Mapping[
     """Write the figures, the comparison, and everything that they were computed from."""
     path.parent.mkdir(parents=True, exist_ok=True)
     body = {"figures": list(found), "comparison": comparison(record), **record}
-    path.write_text(json.dumps(body, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    path.write_text(written(body), encoding="utf-8")
 
 
 def print_verdict(console: Console, record: Mapping[str, Any], found: Sequence[Mapping[str, Any]]) -> None:

@@ -1,7 +1,6 @@
 """`python -m dev.evaluation`: run what is missing, print the table. Exits with 1 when a must is missed."""
 
 import argparse
-import json
 import os
 import subprocess
 import sys
@@ -22,7 +21,7 @@ from dev.evaluation.plan import REPOSITORY, digest, plan
 from dev.evaluation.report import show, write
 from dev.evaluation.scenarios import SCENARIOS
 from dev.evaluation.seeds import HELD_OUT, read_seeds
-from dev.figures import missed
+from dev.figures import missed, written
 from dev.tables import report_console
 
 from specfleet.simulator.policies import POLICIES
@@ -108,7 +107,7 @@ def _log(path: Path, line: Mapping[str, Any]) -> None:
     """Every run leaves its line, so that no variant that lost is forgotten."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("a", encoding="utf-8") as log:
-        log.write(json.dumps(line) + "\n")
+        log.write(written(line, indent=None))
 
 
 if __name__ == "__main__":

@@ -1,6 +1,5 @@
 """The table of design/simulator.md and the figures, printed and written."""
 
-import json
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -9,6 +8,7 @@ from typing import Any
 from dev.evaluation.means import Mean, Result, differences, log_ratios, mean_over_scenarios, of_policy
 from dev.evaluation.plan import ORACLE
 from dev.evaluation.scenarios import TABLE_SCENARIOS
+from dev.figures import written
 from dev.tables import a_table, figures_table
 from rich.console import Console
 
@@ -74,4 +74,4 @@ def write(
     table = [dict(zip(COLUMNS, row, strict=True)) for row in rows(results)]
     body = {"figures": list(found), "about": dict(about), "table": table, "cells": list(results)}
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(body, indent=1) + "\n", encoding="utf-8")
+    path.write_text(written(body), encoding="utf-8")

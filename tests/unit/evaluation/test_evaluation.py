@@ -1,5 +1,6 @@
 """The evaluation's arithmetic: hand-made results against numbers worked out by hand."""
 
+import json
 import math
 from pathlib import Path
 from types import SimpleNamespace
@@ -10,6 +11,7 @@ import pytest
 from dev.evaluation.figures import figures
 from dev.evaluation.means import differences, log_ratios, mean_over_scenarios, of_policy, quantile
 from dev.evaluation.plan import digest, plan
+from dev.evaluation.report import write
 from dev.evaluation.scenarios import SCENARIOS, TABLE_SCENARIOS
 from dev.evaluation.score import moves_without_data, reversals, stays_close, until_close
 from dev.evaluation.seeds import DEVELOPMENT, HELD_OUT, read_seeds
@@ -271,3 +273,21 @@ def test_what_was_not_run_is_not_met() -> None:
         one = next(figure for figure in found if figure["name"] == name)
         assert one["value"] is None
         assert not one["met"]
+
+
+def test_what_never_happened_is_null_in_the_file_which_any_reader_of_json_takes(tmp_path: Path) -> None:
+    found = figures(
+        [
+            a_cell("static-2", scenario="canary-moderate-10", canary={"canaries": 20, "minutes": []}),
+            *(a_cell(policy) for policy in ("ours", "oracle", "hard-off")),
+        ]
+    )
+
+    write(tmp_path / "tuner.json", [a_cell("ours", switches=1.0)], found, {})
+
+    def refuse(constant: str) -> None:
+        raise ValueError(constant)
+
+    body = json.loads((tmp_path / "tuner.json").read_text(), parse_constant=refuse)
+    (never,) = [one for one in body["figures"] if one["name"] == "canary +10 % noticed, p50"]
+    assert (never["value"], never["met"]) == (None, False)
