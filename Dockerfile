@@ -31,6 +31,7 @@ RUN --mount=type=secret,id=pip_conf --mount=type=secret,id=ca_bundle --mount=typ
 # Its matrices are small and many: threads of BLAS would wait for each other, and burn cores while they do.
 ENV OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1
 ENTRYPOINT ["python", "-m", "specfleet"]
+COPY dev/images/sitecustomize.py /opt/specfleet/code/
 COPY operator/specfleet /opt/specfleet/code/specfleet
 RUN python -m compileall -q /opt/specfleet/code
 USER 65532:65532
@@ -40,6 +41,7 @@ COPY dev/images/requirements/serving.txt /opt/specfleet/requirements/
 RUN --mount=type=secret,id=pip_conf --mount=type=secret,id=ca_bundle --mount=type=cache,target=/root/.cache/pip \
     pip install -q -r /opt/specfleet/requirements/serving.txt
 ENTRYPOINT ["python", "-m", "specfleet_simulated"]
+COPY dev/images/sitecustomize.py /opt/specfleet/code/
 COPY engine_image/specfleet_serving /opt/specfleet/code/specfleet_serving
 COPY engine_image/specfleet_simulated /opt/specfleet/code/specfleet_simulated
 RUN python -m compileall -q /opt/specfleet/code
@@ -56,6 +58,7 @@ ENV HOME=/tmp \
     HF_HUB_DISABLE_PROGRESS_BARS=1 \
     HF_XET_CHUNK_CACHE_SIZE_BYTES=0
 ENTRYPOINT ["python", "-m", "specfleet_preflight"]
+COPY dev/images/sitecustomize.py /opt/specfleet/code/
 COPY engine_image/specfleet_download /opt/specfleet/code/specfleet_download
 COPY engine_image/specfleet_preflight /opt/specfleet/code/specfleet_preflight
 RUN python -m compileall -q /opt/specfleet/code
@@ -87,6 +90,7 @@ COPY engine_image/specfleet_engine/kernels/build.py engine_image/specfleet_engin
 RUN mkdir /tmp/built && (python /tmp/kernels/build.py /tmp/built || echo "no compiled kernels in this image")
 
 FROM torch AS engine
+COPY dev/images/sitecustomize.py /opt/specfleet/code/
 COPY --from=kernels /tmp/built /opt/specfleet/code/specfleet_engine/kernels/built
 COPY engine_image/specfleet_serving /opt/specfleet/code/specfleet_serving
 COPY engine_image/specfleet_engine /opt/specfleet/code/specfleet_engine
@@ -95,6 +99,7 @@ USER 65532:65532
 
 FROM torch AS engine-demo
 COPY --from=smollm2 / /models/smollm2
+COPY dev/images/sitecustomize.py /opt/specfleet/code/
 COPY --from=kernels /tmp/built /opt/specfleet/code/specfleet_engine/kernels/built
 COPY engine_image/specfleet_serving /opt/specfleet/code/specfleet_serving
 COPY engine_image/specfleet_engine /opt/specfleet/code/specfleet_engine

@@ -41,7 +41,6 @@ def no_other_operator(kube: Kube) -> Iterator[None]:
     release = Release(kube, images={})
     with release.without_operator():
         yield
-    # Python that still starts as the first process of a container does not hear that it shall end.
     wait_for("the operator leads", release.leads, seconds=90)
 
 
