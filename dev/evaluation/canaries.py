@@ -63,7 +63,9 @@ def judged(run: Run) -> dict[str, Any]:
     equal = [_block(slices, _ONE, _OTHER, minute) for minute in range(NOISE_HOURS * 60)]
     latency = noise_of([b.latency_log_ratio if b else None for b in equal]) or PRIOR
     throughput = noise_of([b.throughput_log_ratio if b else None for b in equal]) or PRIOR
-    dispersion = dispersion_of([_late(b.canary) + _late(b.reference) if b else None for b in equal])
+    dispersion = dispersion_of(
+        [_late(b.canary) + _late(b.reference) if b and not b.queues else None for b in equal]
+    )
     dispersion = dispersion or PRIOR_DISPERSION
     verdicts = []
     for start in range(NOISE_HOURS * 60, run.scenario.seconds // 60, 60):

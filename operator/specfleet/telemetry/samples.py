@@ -15,6 +15,7 @@ from specfleet.telemetry.values import (
     counts_of,
     levels_of,
     not_live,
+    not_numbers,
     refreshed,
     sticky_fields,
     version_of,
@@ -151,6 +152,7 @@ class Advance:
             stuck=frozen >= STUCK_INTERVALS,
             aligned=scrape.aligned,
             not_live=not_live(scrape.values),
+            not_numbers=not_numbers(dictionary, scrape.values),
             **levels,
         )
         return _Baseline(scrape.at, scrape.values, version, frozen, refreshed_at), interval

@@ -85,6 +85,13 @@ def _level(dictionary: MetricDictionary, name: str, values: Values) -> float | N
     return sum(ranks.values()) / (len(ranks) if level.over_ranks == "mean" else 1)
 
 
+def not_numbers(dictionary: MetricDictionary, values: Values) -> tuple[str, ...]:
+    """Name what reads NaN or infinite. Sticky gauges may, in an engine that has done nothing yet."""
+    gauges = {name for name, (_, sticky) in dictionary.levels.items() if not sticky}
+    broken = {name for (name, _), value in values.items() if value is None}
+    return tuple(sorted(broken & (gauges | dictionary.counts.keys())))
+
+
 def sticky_fields(dictionary: MetricDictionary) -> frozenset[str]:
     """Name the fields of gauges that may keep a value from before (trap P12)."""
     return frozenset(level.field for level, sticky in dictionary.levels.values() if sticky)

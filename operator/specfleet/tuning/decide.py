@@ -112,7 +112,7 @@ def _take_in(
     recent = tuple(drop for drop in memory.dropped if now - drop[0] < WORST_OF_SECONDS)
     total = used.dropped + len(used.intervals)
     memory = replace(memory, dropped=(*recent, (now, used.dropped, total)))
-    fault = data_fault(evidence, memory.dropped)
+    fault = data_fault(evidence, used, memory.dropped)
     if fault is not None:
         return replace(memory, good_passes=0, faulty=True), fault
     all_bins = bins(settings.max_requests)

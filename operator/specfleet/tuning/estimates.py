@@ -118,4 +118,6 @@ class Estimates:
             return 0.0
         gain = self.gain(batch, depth, current)
         sight = 0.0 if self.throughput else math.log1p(BLINDNESS) * ((depth > 0) - (current > 0))
-        return (gain.cautious if self.cautious else gain.expected) + sight
+        # Who queues also waits for the room that a shallower depth leaves, in a step and in the KV cache.
+        cautious = self.cautious and not (self.throughput and depth < current)
+        return (gain.cautious if cautious else gain.expected) + sight

@@ -47,24 +47,29 @@ class Evidence:
 class Usable:
     """The intervals of a pass that obey the limits, and of them those that may be learnt from.
 
-    ``counts`` is the sum of the latter; ``timed`` of those whose seconds are known by depth. ``unfit`` pods
-    drafted what no depth of the table explains.
+    ``counts`` is the sum of the latter; ``timed`` of those whose seconds are known by depth. ``broken`` says
+    what each of the others breaks. ``unfit`` pods drafted what no depth of the table explains.
     """
 
     intervals: tuple[PodInterval, ...] = ()
     learning: tuple[PodInterval, ...] = ()
-    dropped: int = 0
+    broken: tuple[str, ...] = ()
     stuck: tuple[PodKey, ...] = ()
     counts: Counts = field(default_factory=Counts)
     timed: Counts = field(default_factory=Counts)
     unfit: frozenset[PodKey] = frozenset()
 
+    @property
+    def dropped(self) -> int:
+        return len(self.broken)
+
 
 def usable(evidence: Evidence) -> Usable:
-    """Sort the intervals of a pass: out of range is dropped, stuck pods are left out, restarts not learnt."""
+    """Sort the intervals of a pass: broken ones are dropped, stuck pods left out, restarts not learnt."""
     own = [_by_depth(one, evidence) for one in evidence.intervals if one.pod in evidence.expected]
     unfit = frozenset(one.interval.pod for one in own if not one.fits)
-    sound = [one.interval for one in own if violation(one.interval) is None]
+    judged = [(one.interval, violation(one.interval)) for one in own]
+    sound = [interval for interval, broken in judged if broken is None]
     moving = tuple(interval for interval in sound if not interval.stuck)
     # Pods of two configurations have no baseline in common.
     comparable = moving if len(evidence.fingerprints) <= 1 else ()
@@ -74,7 +79,7 @@ def usable(evidence: Evidence) -> Usable:
     return Usable(
         intervals=moving,
         learning=learning,
-        dropped=len(own) - len(sound),
+        broken=tuple(broken for _, broken in judged if broken is not None),
         stuck=tuple(interval.pod for interval in sound if interval.stuck),
         counts=pooled(interval.counts for interval in learning),
         timed=pooled(interval.counts for interval in learning if interval.counts.step_seconds),
@@ -108,8 +113,11 @@ def missing_metrics(evidence: Evidence) -> str | None:
     return f"{evidence.engine}: {count} do not show {shown}: see that engine.version is what the image runs"
 
 
-def data_fault(evidence: Evidence, drops: Sequence[tuple[float, int, int]]) -> Hold | None:
-    """Say why the data of this pass must not be acted on; None: they are whole."""
+def data_fault(evidence: Evidence, used: Usable, drops: Sequence[tuple[float, int, int]]) -> Hold | None:
+    """Say why the data of this pass must not be acted on; None: they are whole.
+
+    ``drops``: passes of the last 5 min as (time, dropped intervals, all intervals), this one among them.
+    """
     if evidence.query_fault is not None:
         return Hold("MetricsUnavailable", evidence.query_fault)
     if message := missing_metrics(evidence):
@@ -119,7 +127,14 @@ def data_fault(evidence: Evidence, drops: Sequence[tuple[float, int, int]]) -> H
         return Hold("MetricsStale", f"no sample of {expected} ready pods is younger than 3 scrapes")
     if evidence.coverage < LEAST_COVERAGE:
         return Hold("LowCoverage", f"{reporting} of {expected} ready pods report, 80 % are needed")
+    return _dropped(used, drops)
+
+
+def _dropped(used: Usable, drops: Sequence[tuple[float, int, int]]) -> Hold | None:
+    if used.broken and not used.intervals:
+        return Hold("DroppedSamples", f"no interval of this pass can be used: {used.broken[0]}")
     dropped, total = sum(drop[1] for drop in drops), sum(drop[2] for drop in drops)
-    if dropped > 0.2 * total:
-        return Hold("DroppedSamples", f"{dropped} of {total} intervals within 5 min are out of range")
-    return None
+    if dropped <= 0.2 * total:
+        return None
+    why = f": {used.broken[0]}" if used.broken else ""
+    return Hold("DroppedSamples", f"{dropped} of {total} intervals within 5 min cannot be used{why}")

@@ -73,7 +73,8 @@ class PodInterval:
     ``not_live``: why the engine follows no schedule file, in its word; None: it does.
     ``aligned``: all counters were read at once. ``depth`` and ``accepted_length`` (tokens of a decode step)
     are what an engine says of itself where it does not count steps by depth. ``positions_assumed``: counts by
-    position follow from a model, since the engine has none or drafts of any length.
+    position follow from a model, since the engine has none or drafts of any length. ``not_numbers`` names
+    metrics that read NaN or infinite at the end.
     """
 
     pod: PodKey
@@ -93,6 +94,7 @@ class PodInterval:
     accepted_length: float | None = None
     positions_assumed: bool = False
     not_live: str | None = None
+    not_numbers: tuple[str, ...] = ()
 
     @property
     def cached_tokens(self) -> float | None:

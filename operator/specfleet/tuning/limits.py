@@ -5,7 +5,7 @@ position to the next: with drafts of variable length S_i itself may rise, since 
 only where the match is long.
 """
 
-from specfleet.tuning.interval import PodInterval
+from specfleet.tuning.interval import Counts, PodInterval
 
 MIN_TOKEN_SECONDS = 0.0002
 MAX_TOKEN_SECONDS = 10.0
@@ -17,10 +17,18 @@ MOST_RANKS = 16  # data-parallel ranks of one pod; each has steps of its own
 def violation(interval: PodInterval) -> str | None:
     """Name the limit that an interval breaks; None: it may be used."""
     counts = interval.counts
+    if interval.not_numbers:
+        return f"{interval.not_numbers[0]} is no number"
     if interval.seconds <= 0:
         return "time runs backwards"
     if interval.kv_usage is not None and not 0.0 <= interval.kv_usage <= 1.0 + 1e-6:
         return "KV use is outside 0..1"
+    if sum(counts.step_seconds.values()) > 1.5 * interval.seconds * MOST_RANKS + 5.0:
+        return "steps took longer than the interval"
+    return _tokens_violation(counts) or _survival_violation(interval)
+
+
+def _tokens_violation(counts: Counts) -> str | None:
     tokens = counts.decode_tokens
     if tokens is not None and tokens < -SLACK_COUNTS:
         return "more first tokens than tokens"
@@ -28,9 +36,7 @@ def violation(interval: PodInterval) -> str | None:
         seconds = counts.inter_token_seconds / tokens
         if not MIN_TOKEN_SECONDS <= seconds <= MAX_TOKEN_SECONDS:
             return "time per output token is outside 0.2 ms..10 s"
-    if sum(counts.step_seconds.values()) > 1.5 * interval.seconds * MOST_RANKS + 5.0:
-        return "steps took longer than the interval"
-    return _survival_violation(interval)
+    return None
 
 
 def _survival_violation(interval: PodInterval) -> str | None:

@@ -9,10 +9,13 @@ Source: design/tuning.md, section 8, with these rules of our own:
 * After a jump that leaves drafts little to bring, depth 0 is the first. It was compared with the depth in use
   while that verified other drafts.
 * From depth 0 the first step is the shallowest depth. It shows whether acceptance has come back.
+* Towards 0 it goes one notch under what was found as good as the depth in use: 5 and 3 may be worth the same
+  where 1 is worth more.
 * A queue that has stood for eight scrapes (2 min) is the pool's normal state, and completed requests per
-  second is what a probe measures there. To refuse probes would freeze a wrong depth for ever, so they go on,
-  while KV headroom and preemptions allow. A fresh queue is a burst: nothing is tried in it. From depth 0 KV
-  does not hold looks back either: a step at depth 1 takes one token more of it, and nothing else can end it.
+  second is what a probe measures there. To refuse probes would freeze a wrong depth for ever, so they go on
+  while KV headroom and preemptions allow, however late first tokens are. A fresh queue is a burst: nothing
+  is tried in it. From depth 0 KV does not hold looks back either: a step at depth 1 takes one token more of
+  it, and nothing else can end it.
 * A probe that found a gain climbs on at once while the next notch promises more (at most three notches): one
   push at the end instead of one per notch.
 
@@ -83,14 +86,11 @@ def refusal(memory: Memory, settings: PoolSettings, now: float, *, blind: bool =
     standing = queued is not None and queued >= STANDING_QUEUE_SCRAPES * settings.scrape_seconds
     if queued is not None and not standing:
         return "no probe in a fresh queue"
-    return None if blind and standing else _strained(memory)
-
-
-def _strained(memory: Memory) -> str | None:
     headroom, burning = worst_headroom(memory.pressures), burn(memory.pressures)
-    if headroom is not None and headroom < NO_PROBE_HEADROOM:
+    if headroom is not None and headroom < NO_PROBE_HEADROOM and not (blind and standing):
         return f"no probe with KV headroom {headroom:.0%}"
-    if burning is not None and burning > NO_PROBE_BURN:
+    # In a standing queue first tokens are late at every depth, and only a better one makes them less so.
+    if burning is not None and burning > NO_PROBE_BURN and not standing:
         return f"no probe while first tokens are late {burning:.1f} times as often as they may be"
     return None
 
@@ -111,7 +111,7 @@ def target(
         return None
     if current and _compared_before_jump(memory, estimates, batch, current, settings, now):
         return Target(0, f"traffic has changed since depth 0 was measured at {batch:.1f} running requests")
-    wishes = (deeper, 0 if current else None, _below(current, settings.candidates))
+    wishes = (deeper, 0 if current else None, _shallower(estimates, batch, current, settings.candidates))
     due = [
         wish
         for depth in dict.fromkeys(wishes)
@@ -201,8 +201,14 @@ def further(memory: Memory, estimates: Estimates, found: int, candidates: Sequen
     return Target(above, f"depth {found} pays and depth {above} promises more")
 
 
-def _below(current: int, candidates: Sequence[int]) -> int | None:
-    return max((depth for depth in candidates if 0 < depth < current), default=None)
+def _shallower(estimates: Estimates, batch: float, current: int, candidates: Sequence[int]) -> int | None:
+    """Give the next depth to try towards 0: one notch under what is as good as the depth in use."""
+    below = [depth for depth in reversed(candidates) if 0 < depth < current]
+    for depth in below:
+        timed = estimates.cost.steps_near(batch, depth) >= ENOUGH_STEPS
+        if not timed or estimates.rate(batch, depth) < CLOSE * estimates.rate(batch, current):
+            return depth
+    return below[-1] if below else None
 
 
 def _deeper(

@@ -18,7 +18,7 @@ from specfleet.planning.served import proposer_key
 from specfleet.planning.start_table import table_annotation
 from specfleet.telemetry.samples import Readings
 from specfleet.tuning.decide import decide
-from specfleet.tuning.evidence import Evidence, data_fault
+from specfleet.tuning.evidence import Evidence, Usable, data_fault
 from specfleet.tuning.interval import Counts, PodInterval
 from specfleet.tuning.memory import Memory
 
@@ -52,7 +52,7 @@ def test_a_missing_metric_is_named_with_the_engine_and_its_version() -> None:
 
     evidence = told(view, names("vllm-0.32.0-draft-idle") - {"vllm:kv_cache_usage_perc"})
 
-    fault = data_fault(evidence, ())
+    fault = data_fault(evidence, Usable(), ())
     assert fault is not None
     assert fault.kind == "MetricsMissing"
     assert fault.reason.startswith(
@@ -63,8 +63,8 @@ def test_a_missing_metric_is_named_with_the_engine_and_its_version() -> None:
 def test_p11_a_pool_without_a_proposer_need_not_show_drafts() -> None:
     plain = names("vllm-0.32.0-no-speculation")
 
-    assert data_fault(told(a_view({"type": "vllm"}, {"method": "none"}), plain), ()) is None
-    assert data_fault(told(a_view({"type": "vllm"}, LIVE), plain), ()) is not None
+    assert data_fault(told(a_view({"type": "vllm"}, {"method": "none"}), plain), Usable(), ()) is None
+    assert data_fault(told(a_view({"type": "vllm"}, LIVE), plain), Usable(), ()) is not None
 
 
 def test_an_engine_of_one_depth_has_a_table_of_that_depth_and_reports_no_version() -> None:

@@ -275,6 +275,20 @@ def test_p18_a_value_that_is_no_number_is_dropped_and_has_no_successor() -> None
     assert [i.counts.generation_tokens for reading in readings for i in reading.intervals] == [None, None]
 
 
+def test_p18_what_reads_nan_at_the_end_of_an_interval_is_named() -> None:
+    def answer(at: float, usage: float) -> list[Series]:
+        return [
+            a_series(TOKENS, (at, at)),
+            a_series("vllm:kv_cache_usage_perc", (at, usage)),
+            a_series("vllm:of_no_interest", (at, float("nan"))),
+        ]
+
+    interval = the_interval(answer(0, 0.2), answer(15, float("inf")))
+
+    assert (interval.not_numbers, interval.kv_usage) == (("vllm:kv_cache_usage_perc",), None)
+    assert the_interval(answer(0, float("nan")), answer(15, 0.2)).not_numbers == ()
+
+
 @pytest.mark.fault("grafana/mimir#7691")
 def test_p19_a_gap_over_four_intervals_starts_a_new_baseline() -> None:
     assert passes([a_series(TOKENS, (0, 1))], [a_series(TOKENS, (61, 9000))])[-1].intervals == ()

@@ -1,5 +1,6 @@
 """The whole tuner against a pod with a known truth: it finds the best depth, returns, and stays calm."""
 
+import math
 from dataclasses import replace
 from itertools import pairwise
 
@@ -362,6 +363,17 @@ def test_a_fresh_queue_is_not_probed_and_a_standing_one_is() -> None:
     assert bench.decisions(Probe) == []
 
     bench.run(5 * MINUTE)
+
+    assert bench.decisions(Probe) != []
+
+
+def test_a_standing_queue_is_probed_however_late_its_first_tokens_are() -> None:
+    def late(evidence: Evidence) -> Evidence:
+        first = evidence.intervals[0]
+        counts = replace(first.counts, first_token_buckets={2.0: 0.0, math.inf: 50.0})
+        return replace(evidence, intervals=(replace(first, counts=counts),))
+
+    bench = Bench(CROWD, broken=late).run(8 * MINUTE)
 
     assert bench.decisions(Probe) != []
 

@@ -45,3 +45,14 @@ def test_the_chance_of_a_gain_is_that_of_a_normal_distribution() -> None:
     # One standard deviation below the expected value: 84.13 %.
     assert Gain(0.035, 0.02).chance_over(0.015) == pytest.approx(0.8413, abs=1e-4)
     assert Gain(0.015, 0.02).chance_over(0.015) == pytest.approx(0.5)
+
+
+def test_in_a_queue_a_shallower_depth_counts_with_what_is_expected_of_it() -> None:
+    cost = StepCost(windows({1: 0.100, 2: 0.110}, turns=6), 75.0)
+    calm, queued = (Estimates(FREE_TEXT, cost, throughput=throughput) for throughput in (False, True))
+
+    down, up = queued.gain(1.0, 1, 2), queued.gain(1.0, 2, 1)
+
+    assert queued.score(1.0, 1, 2) == pytest.approx(down.expected)
+    assert queued.score(1.0, 2, 1) == pytest.approx(up.cautious)
+    assert calm.score(1.0, 1, 2) == pytest.approx(down.cautious)

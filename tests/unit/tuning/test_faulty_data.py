@@ -2,12 +2,13 @@
 
 from dataclasses import replace
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.unit.tuning.bench import POD, REPETITIVE, Bench
 
 from specfleet.api.schedule import depth_for
-from specfleet.tuning.decision import EndProbe, Probe, Push
+from specfleet.tuning.decision import EndProbe, Hold, Probe, Push
 from specfleet.tuning.evidence import Evidence
 from specfleet.tuning.interval import Counts, PodInterval
 
@@ -63,7 +64,12 @@ def empty(evidence: Evidence) -> Evidence:
     return replace(evidence, intervals=(nothing,))
 
 
-FAULTS = st.sampled_from([stale, failed, absurd, overfull, restarted, warming, thin, stuck, empty])
+def no_number(evidence: Evidence) -> Evidence:
+    interval = replace(evidence.intervals[0], kv_usage=None, not_numbers=("vllm:kv_cache_usage_perc",))
+    return replace(evidence, intervals=(interval,))
+
+
+FAULTS = st.sampled_from([stale, failed, absurd, overfull, restarted, warming, thin, stuck, empty, no_number])
 
 
 @settings(max_examples=60, deadline=None)
@@ -85,3 +91,17 @@ def test_no_sequence_of_faulty_samples_raises_a_depth(faults: list[object], warm
             assert all(
                 depth_for(decision.table, running) <= depth_for(before, running) for running in range(1, 17)
             )
+
+
+@pytest.mark.fault("kedacore/keda#7475")
+def test_where_the_kv_cache_is_no_number_nothing_is_tried_and_the_metric_is_named() -> None:
+    bench = Bench(REPETITIVE)
+    for _ in range(2):
+        bench.step()
+    bench.broken = no_number
+
+    # 40 passes are two and a half minutes more than it takes to forget what was known before.
+    decisions = [bench.step().decision for _ in range(40)]
+
+    assert {type(decision) for decision in decisions} == {Hold}
+    assert all("vllm:kv_cache_usage_perc is no number" in decision.reason for decision in decisions)

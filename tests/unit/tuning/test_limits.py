@@ -1,5 +1,7 @@
 """Physical limits, trap P19: design/tuning.md, section 11."""
 
+from dataclasses import replace
+
 import pytest
 
 from specfleet.tuning.interval import Counts, PodInterval
@@ -21,6 +23,7 @@ def some_tokens(count: float, seconds: float) -> Counts:
         pytest.param(an_interval(kv_usage=1.3), id="kv-use-above-1"),
         pytest.param(an_interval(kv_usage=-0.1), id="kv-use-negative"),
         pytest.param(an_interval(seconds=0.0), id="no-time"),
+        pytest.param(replace(an_interval(), not_numbers=("kv",)), id="not-a-number"),
         pytest.param(an_interval(some_tokens(1e6, 10.0)), id="tpot-under-0.2-ms"),
         pytest.param(an_interval(some_tokens(100, 2000.0)), id="tpot-over-10-s"),
         pytest.param(

@@ -58,13 +58,18 @@ class Block:
         return min(self.canary.completions, self.reference.completions) >= MIN_COMPLETIONS
 
     @property
+    def queues(self) -> bool:
+        """Say whether a slice queues: how long a request waits is then luck, also between equal slices."""
+        return self.canary.queues or self.reference.queues
+
+    @property
     def token_time_ratio(self) -> float | None:
         """Time per output token of the canary over that of the reference.
 
         None: the block does not count, since it is thin or a slice queues.
         """
         canary, reference = self.canary.token_seconds, self.reference.token_seconds
-        if not self.complete or self.canary.queues or self.reference.queues or not canary or not reference:
+        if not self.complete or self.queues or not canary or not reference:
             return None
         return canary / reference
 

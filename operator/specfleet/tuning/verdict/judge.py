@@ -149,6 +149,8 @@ def _tested(before: Comparison, block: Block, minute: Minute, guards: Guards) ->
         guards.failures_margin,
     )
     after = replace(after, failures=failures)
+    if block.queues:
+        return after
     if ours.timely_first_tokens is not None and theirs.timely_first_tokens is not None:
         late = after.late.plus(
             (ours.first_tokens - ours.timely_first_tokens, ours.first_tokens),

@@ -12,8 +12,8 @@ PREEMPTION_MINUTES = 2
 TOKEN_TIME_RATIO = 1.5
 TOKEN_TIME_BLOCKS = 3
 ATTAINMENT_DROP = 0.20
-# One minute of 20 requests misses by 20 points by chance alone, so five are pooled. Near saturation equal
-# slices differ by more still, each with a queue of its own: the drop is held against their dispersion too.
+# One minute of 20 requests misses by 20 points by chance alone, so five are pooled, without a queue: equal
+# slices near saturation, each with a queue of its own, differ by 90. It is held against their dispersion too.
 ATTAINMENT_BLOCKS = 5
 ATTAINMENT_REQUESTS = 100.0
 ATTAINMENT_DEVIATIONS = 4.0
@@ -70,7 +70,8 @@ def _attainment(recent: Sequence[Block], dispersion: float) -> str | None:
         known = [one for one in minutes if one.timely_first_tokens is not None]
         timely.append(sum(one.timely_first_tokens or 0.0 for one in known))
         requests.append(sum(one.first_tokens for one in known))
-    if len(recent) < ATTAINMENT_BLOCKS or min(requests) < ATTAINMENT_REQUESTS:
+    calm = sum(not block.queues for block in recent)
+    if calm < ATTAINMENT_BLOCKS or min(requests) < ATTAINMENT_REQUESTS:
         return None
     canary, reference = (part / whole for part, whole in zip(timely, requests, strict=True))
     pooled = sum(timely) / sum(requests)
