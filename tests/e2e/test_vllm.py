@@ -200,6 +200,8 @@ def test_a_roll_of_the_pods_meets_no_user_and_the_new_one_drafts_as_was_pushed(f
 
     def ask() -> None:
         assert engine.complete("7").split() == walk(7, TOKENS)
+        # The new pod needs the cores to start: without a pause it took four minutes.
+        time.sleep(1.0)
 
     def replaced() -> bool:
         pods = engine.pods()
@@ -210,7 +212,7 @@ def test_a_roll_of_the_pods_meets_no_user_and_the_new_one_drafts_as_was_pushed(f
 
     with asking(ask):
         engine.patch(engine={"extraArgs": ["--enforce-eager", "--max-log-len", "16"]})
-        wait_for("another pod has taken over", replaced, seconds=400)
+        wait_for("another pod has taken over", replaced, seconds=600)
         wait_for("users drew drafts from it", lambda: drafts().get(DRAFTS, 0) > 2 * TOKENS, seconds=60)
 
     # The start-up probe has drawn drafts as well, and the pod has known no other depth.
