@@ -51,14 +51,15 @@ class Estimates:
     def measured(self, batch: float, depth: int) -> bool:
         """Say whether a depth was tried near this batch, or lies between two that were."""
         return self.survival.known(depth) and (
-            self._timed(batch, depth)
+            self.timed(batch, depth)
             or (
-                any(self._timed(batch, lower) for lower in self.cost.depths if lower < depth)
-                and any(self._timed(batch, higher) for higher in self.cost.depths if higher > depth)
+                any(self.timed(batch, lower) for lower in self.cost.depths if lower < depth)
+                and any(self.timed(batch, higher) for higher in self.cost.depths if higher > depth)
             )
         )
 
-    def _timed(self, batch: float, depth: int) -> bool:
+    def timed(self, batch: float, depth: int) -> bool:
+        """Say whether steps of a depth were measured often enough near this batch."""
         return self.cost.steps_near(batch, depth) >= ENOUGH_STEPS
 
     def seconds(self, batch: float, depth: int) -> float:

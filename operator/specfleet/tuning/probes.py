@@ -138,7 +138,7 @@ def _wish(
     batch, pace, waited = memory.batch or 1.0, settings.pace, _waited(memory, now)
     last = estimates.cost.last_measured(batch, depth)
     chance = estimates.gain(batch, depth, current).chance_over(MARGIN)
-    if last is None or estimates.cost.steps_near(batch, depth) < ENOUGH_STEPS:
+    if last is None or not estimates.timed(batch, depth):
         due = waited >= _unknown_seconds(settings)
         reason = f"depth {depth} at {batch:.1f} running requests is not known well enough"
         # Depth 0 is what everything is compared with: it has to be seen once, however bad it looks.
@@ -202,28 +202,27 @@ def further(memory: Memory, estimates: Estimates, found: int, candidates: Sequen
 
 
 def _shallower(estimates: Estimates, batch: float, current: int, candidates: Sequence[int]) -> int | None:
-    """Give the next depth to try towards 0: one notch under what is as good as the depth in use."""
+    """Give the next depth to try towards 0."""
     below = [depth for depth in reversed(candidates) if 0 < depth < current]
-    for depth in below:
-        timed = estimates.cost.steps_near(batch, depth) >= ENOUGH_STEPS
-        if not timed or estimates.rate(batch, depth) < CLOSE * estimates.rate(batch, current):
-            return depth
-    return below[-1] if below else None
+    return _onwards(estimates, batch, current, below)
 
 
 def _deeper(
     estimates: Estimates, batch: float, current: int, candidates: Sequence[int], jumped: bool
 ) -> int | None:
-    """Give the next deeper depth to try: one notch over what is as good as the depth in use."""
+    """Give the next deeper depth to try."""
     above = [depth for depth in candidates if depth > current]
-    if not above:
-        return None
-    tried = [d for d in above if estimates.cost.steps_near(batch, d) >= ENOUGH_STEPS]
+    tried = [depth for depth in above if estimates.timed(batch, depth)]
     if jumped and tried and not estimates.survival.known(max(tried)):
         return max(tried)
-    for depth in above:
-        if depth not in tried or not estimates.survival.known(depth):
+    return _onwards(estimates, batch, current, above)
+
+
+def _onwards(estimates: Estimates, batch: float, current: int, outwards: Sequence[int]) -> int | None:
+    """Give the next depth on one side, nearest first: one notch over what is as good as the one in use."""
+    for depth in outwards:
+        if not (estimates.timed(batch, depth) and estimates.survival.known(depth)):
             return depth
         if estimates.rate(batch, depth) < CLOSE * estimates.rate(batch, current):
             return depth
-    return above[-1]
+    return outwards[-1] if outwards else None

@@ -100,7 +100,7 @@ def test_where_the_kv_cache_is_no_number_nothing_is_tried_and_the_metric_is_name
         bench.step()
     bench.broken = no_number
 
-    # 40 passes are two and a half minutes more than it takes to forget what was known before.
+    # Ten minutes: twice as long as dropped intervals are counted for.
     decisions = [bench.step().decision for _ in range(40)]
 
     assert {type(decision) for decision in decisions} == {Hold}
