@@ -57,6 +57,7 @@ class Window:
     """What the pods did between two samples, summed over them. None: nothing to divide by."""
 
     seconds: float
+    tokens: float  # generated
     mean_depth: float | None
     accepted_length: float | None  # tokens per decode step of a sequence
     token_seconds: float | None  # time per output token
@@ -82,6 +83,7 @@ def difference(earlier: Mapping[str, Any], later: Mapping[str, Any]) -> Window:
     decoded = total.get("generatedTokens", 0.0) - total.get("firstTokens", 0.0)
     return Window(
         seconds=later["time"] - earlier["time"],
+        tokens=total.get("generatedTokens", 0.0),
         mean_depth=_ratio(sum(depth * count for depth, count in steps.items()), all_steps),
         accepted_length=_ratio(decoded, sequence_steps),
         token_seconds=_ratio(total.get("decodeSeconds", 0.0), decoded),

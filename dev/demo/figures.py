@@ -33,15 +33,7 @@ def figures(record: Record) -> list[dict[str, Any]]:
         ),
         figure("back at both in the last phase", back, "s", at_most=BACK_SECONDS),
     ]
-    found.extend(
-        figure(
-            f"settled schedule of best pinned depth, phase {phase['name']}",
-            settled_of_best(record, phase["name"]),
-            "ratio",
-            at_least=SETTLED_RATIO,
-        )
-        for phase in record["phases"]
-    )
+    found.extend(_settled_figure(record, phase["name"]) for phase in record["phases"])
     return [
         *found,
         figure("failed requests", float(len(failed(record))), "requests", at_most=0),
@@ -50,6 +42,13 @@ def figures(record: Record) -> list[dict[str, Any]]:
         *_outage_figures(record),
         figure("restarts", float(restarts(record)), "containers", at_most=0),
     ]
+
+
+def _settled_figure(record: Record, phase_name: str) -> dict[str, Any]:
+    ratio = settled_of_best(record, phase_name)
+    name = f"settled schedule of best pinned depth, phase {phase_name}"
+    found = figure(name, ratio.value if ratio else None, "ratio", at_least=SETTLED_RATIO)
+    return found if ratio is None or ratio.error is None else {**found, "standardError": ratio.error}
 
 
 def samples_of(record: Record, stage: str) -> list[Mapping[str, Any]]:

@@ -4,6 +4,7 @@ import asyncio
 import json
 import time
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
 import aiohttp
@@ -17,7 +18,7 @@ SILENCE_SECONDS = 120.0  # without one token for that long, a request counts as 
 class Request:
     """One request as its user saw it. Times are seconds since the epoch."""
 
-    stage: str  # name of a phase; in replays with the arm, as in "free/depth-3"
+    stage: str  # name of a phase; in replays with the arm, as in "free/depth-3", or "crowd/turns" of all
     prompt: str
     sent: float
     first_token: float | None = None
@@ -50,14 +51,24 @@ class Load:
         assert self._session is not None
         await self._session.close()
 
-    async def run_phase(self, phase: Phase, prompts: tuple[Prompt, ...], until: asyncio.Event) -> None:
-        """Drive the phase until the event; then let what runs come to its end."""
+    @asynccontextmanager
+    async def under_way(self, phase: Phase, prompts: tuple[Prompt, ...]) -> AsyncIterator[None]:
+        """Keep the phase's users busy meanwhile; then let what runs come to its end."""
+        over = asyncio.Event()
+        users = asyncio.create_task(self._run_until(over, phase, prompts))
+        try:
+            yield
+        finally:
+            over.set()
+            await users
+
+    async def _run_until(self, over: asyncio.Event, phase: Phase, prompts: tuple[Prompt, ...]) -> None:
         order = iter(range(10**9))
 
         async def user(number: int) -> None:
-            await _unless(until, phase.join_seconds * number)
-            self.users += not until.is_set()
-            while not until.is_set():
+            await _unless(over, phase.join_seconds * number)
+            self.users += not over.is_set()
+            while not over.is_set():
                 await self.send(phase.name, prompts[next(order) % len(prompts)], phase.max_tokens)
             self.users = max(self.users - 1, 0)
 

@@ -22,16 +22,15 @@ class Phase:
     seconds: float
     max_tokens: int
     join_seconds: float = 0.0  # between two users that join
-    repeats: int = 1  # how often a replay sends the prompts: many users are compared while all are busy
 
 
 @dataclass(frozen=True, slots=True)
-class Crowd:
-    """How many users come together, and how the phase and its replays keep them busy; see `Phase`."""
+class Rounds:
+    """How often each arm of a phase has its turn: until the best pinned depth is picked, and beside it."""
 
-    users: int
-    join_seconds: float
-    repeats: int
+    picking: int
+    judging: int
+    turn_seconds: float = 0.0  # of many users; a single one sends every prompt once
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,31 +43,27 @@ class Plan:
     phases: tuple[Phase, ...]
     tuning: Mapping[str, float]
     window_seconds: float  # figures of the running load are means over windows of this length
-    rounds: int  # of every replay, at least 2; the arms take turns
+    alone_rounds: Rounds  # of the phases with one user
+    crowd_rounds: Rounds
     outage_seconds: float
     start_seconds: float  # for the pods to become ready
     sample_seconds: float = 2.0
     pool: str = "main"
     depths: tuple[int, ...] = (0, 1, 2, 3, 5)  # pinned in the replays
 
+    def rounds(self, phase: Phase) -> Rounds:
+        """Give those of a phase."""
+        return self.alone_rounds if phase.users == 1 else self.crowd_rounds
+
 
 def _phases(
-    seconds: tuple[float, float, float, float], tokens: tuple[int, int, int], crowd: Crowd
+    seconds: tuple[float, float, float, float], tokens: tuple[int, int, int], *, users: int, join: float
 ) -> tuple[Phase, ...]:
     alone, free, chat = tokens
     return (
         Phase("repetitive", "one user, repetitive text", "repetitive", 1, seconds[0], alone),
         Phase("free", "one user, free text", "free", 1, seconds[1], free),
-        Phase(
-            "crowd",
-            "many users, mixed chat",
-            "mixed",
-            crowd.users,
-            seconds[2],
-            chat,
-            crowd.join_seconds,
-            crowd.repeats,
-        ),
+        Phase("crowd", "many users, mixed chat", "mixed", users, seconds[2], chat, join),
         Phase("repetitive-again", "one user, repetitive text again", "repetitive", 1, seconds[3], alone),
     )
 
@@ -88,10 +83,11 @@ PLANS: Mapping[str, Plan] = {
         engine="builtin",
         example="examples/smollm2.yaml",
         resource="smollm2",
-        phases=_phases(_MODEL_SECONDS, tokens=(80, 40, 40), crowd=Crowd(20, join_seconds=1.0, repeats=6)),
+        phases=_phases(_MODEL_SECONDS, tokens=(80, 40, 40), users=20, join=1.0),
         tuning=_MODEL_PACE,
         window_seconds=30.0,
-        rounds=4,
+        alone_rounds=Rounds(picking=3, judging=4),
+        crowd_rounds=Rounds(picking=4, judging=24, turn_seconds=8.0),
         outage_seconds=60.0,
         start_seconds=600.0,
     ),
@@ -99,9 +95,7 @@ PLANS: Mapping[str, Plan] = {
         engine="simulated",
         example="examples/simulated.yaml",
         resource="first-look",
-        phases=_phases(
-            (75.0, 60.0, 170.0, 60.0), tokens=(96, 64, 96), crowd=Crowd(80, join_seconds=0.1, repeats=20)
-        ),
+        phases=_phases((75.0, 60.0, 170.0, 60.0), tokens=(96, 64, 96), users=80, join=0.1),
         tuning={
             "scrapeIntervalSeconds": 2,
             "pushCooldownSeconds": 15,
@@ -110,7 +104,8 @@ PLANS: Mapping[str, Plan] = {
             "probeKnownIntervalSeconds": 60,
         },
         window_seconds=15.0,
-        rounds=2,
+        alone_rounds=Rounds(picking=1, judging=2),
+        crowd_rounds=Rounds(picking=2, judging=8, turn_seconds=6.0),
         outage_seconds=60.0,
         start_seconds=180.0,
     ),
@@ -119,12 +114,11 @@ PLANS: Mapping[str, Plan] = {
         example="examples/vllm-cpu.yaml",
         resource="smollm2-vllm",
         # Its steps take twice as long, so as much is seen in twice the time.
-        phases=_phases(
-            (180.0, 220.0, 240.0, 180.0), tokens=(80, 32, 40), crowd=Crowd(12, join_seconds=1.5, repeats=4)
-        ),
+        phases=_phases((180.0, 220.0, 240.0, 180.0), tokens=(80, 32, 40), users=12, join=1.5),
         tuning=_MODEL_PACE,
         window_seconds=30.0,
-        rounds=4,
+        alone_rounds=Rounds(picking=3, judging=4),
+        crowd_rounds=Rounds(picking=4, judging=20, turn_seconds=12.0),
         outage_seconds=60.0,
         start_seconds=600.0,
     ),

@@ -1,18 +1,22 @@
 """The judgement after the run: each phase's prompts again, with pinned depths and with the settled schedules.
 
-The arms of a phase take turns, so that whatever else the machine does hurts all of them alike. A pin is the
+The arms of a phase take turns, so that whatever else the machine does hurts all of them alike. First all of
+them, until the best pinned depth is picked; then that one and what was settled on, side by side. A pin is the
 user's own `spec.tuning.schedule`; an arm begins when every pod follows it. A settled schedule that asks for
 one depth, whatever the phase's load, is that depth's arm: one thing is not measured under two names.
 
-Many users are compared while all of them are busy. When the prompts run out, ever fewer requests share the
-pods: that is another load than the phase's, and the settled schedule may have another depth for it.
+One user sends every prompt in each turn. Many users go on all the time while the arms take short turns, by
+the pods' counters: the machine's speed moves within a minute, so neighbours must be near in time, and pods
+that fill and empty in each turn would show another load than the phase's.
 """
 
 import asyncio
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
-from typing import Any
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from functools import partial
+from statistics import mean
+from typing import Any, TypeAlias
 
 from dev.demo.counters import difference
 from dev.demo.errors import DemoError
@@ -22,6 +26,7 @@ from dev.demo.load import Load, Request
 from dev.demo.plan import Phase, Plan
 from dev.demo.prompts import prompts_for
 from dev.demo.recorder import Recorder
+from dev.demo.scores import Part, best_pinned
 
 Table = list[dict[str, int]]
 PIN_SECONDS = 60.0
@@ -34,6 +39,11 @@ class Arm:
 
     name: str
     table: Table
+
+
+Turn: TypeAlias = Callable[
+    [Arm, Phase], Awaitable[dict[str, Any]]
+]  # gives what its entry says beside counters
 
 
 def pinned_arms(depths: Sequence[int]) -> list[Arm]:
@@ -81,52 +91,83 @@ class Replay:
         groups: dict[tuple[str, int], list[Phase]] = {}
         for phase in self._plan.phases:
             groups.setdefault((phase.text, phase.users), []).append(phase)
-        depths = self._plan.depths
-        pinned = pinned_arms(depths)
         try:
             for phases in groups.values():
-                stand_ins = settled_arms(depths, phases, settled)
+                stand_ins = settled_arms(self._plan.depths, phases, settled)
                 self.settled_arms |= {name: arm.name for name, arm in stand_ins.items()}
-                arms = list({arm.name: arm for arm in (*pinned, *stand_ins.values())}.values())
-                for number in range(self._plan.rounds):
-                    # There and back, back and there: a machine that slows down must favour no arm, in
-                    # neither half of the rounds.
-                    for arm in arms if number % 4 in (0, 3) else reversed(arms):
-                        await self._try(arm, phases[0], number)
+                if phases[0].users == 1:
+                    await self._rounds(list(stand_ins.values()), phases[0], self._once)
+                else:
+                    await self._under_load(list(stand_ins.values()), phases[0])
         finally:
             await self._pin(None)
 
-    async def _try(self, arm: Arm, phase: Phase, number: int) -> None:
+    async def _under_load(self, stand_ins: Sequence[Arm], phase: Phase) -> None:
+        """Give the texts of depth 0 first: a request that meets several turns has none of its own."""
+        prompts = prompts_for(phase.text)
+        off = pinned_arms((0,))[0]
+        await self._begin(off, phase)
+        first = len(self._load.requests)
+        await self._load.run_once(f"{phase.name}/{off.name}", phase, prompts)
+        tokens = mean(request.tokens for request in self._load.requests[first:])
+        async with self._load.under_way(replace(phase, name=f"{phase.name}/turns"), prompts):
+            await asyncio.sleep(phase.users * phase.join_seconds)
+            await self._rounds(stand_ins, phase, partial(self._turn, tokens))
+
+    async def _rounds(self, stand_ins: Sequence[Arm], phase: Phase, turn: Turn) -> None:
+        """Let all arms take turns, then the best pinned depth and what was settled on."""
+        pinned, rounds = pinned_arms(self._plan.depths), self._plan.rounds(phase)
+        await self._take_turns(_distinct(*pinned, *stand_ins), phase, turn, "picking", rounds.picking)
+        best = best_pinned(self.results, phase.text, phase.users, [arm.name for arm in pinned])
+        finalists = _distinct(*(arm for arm in pinned if arm.name == best), *stand_ins)
+        if len(finalists) > 1:
+            await self._take_turns(finalists, phase, turn, "judging", rounds.judging)
+
+    async def _take_turns(
+        self, arms: Sequence[Arm], phase: Phase, turn: Turn, part: Part, rounds: int
+    ) -> None:
+        for number in range(rounds):
+            # There and back, back and there: a machine that slows down must favour no arm.
+            for arm in arms if number % 4 in (0, 3) else reversed(arms):
+                await self._begin(arm, phase)
+                before = await self._recorder.take()
+                found = await turn(arm, phase)
+                window = difference(before, await self._recorder.take())
+                self.results.append(
+                    {
+                        "text": phase.text,
+                        "users": phase.users,
+                        "arm": arm.name,
+                        "table": arm.table,
+                        "part": part,
+                        "round": number,
+                        "counters": asdict(window),
+                        **found,
+                    }
+                )
+
+    async def _begin(self, arm: Arm, phase: Phase) -> None:
         self._recorder.stage = f"replay/{phase.name}/{arm.name}"
         await self._pin(arm.table)
         await self._followed(arm)
-        stage = f"{phase.name}/{arm.name}"
-        before = await self._recorder.take()
-        started, first = asyncio.get_running_loop().time(), len(self._load.requests)
-        await self._load.run_once(stage, phase, prompts_for(phase.text) * phase.repeats)
-        seconds = asyncio.get_running_loop().time() - started
-        after = await self._recorder.take()
+
+    async def _once(self, arm: Arm, phase: Phase) -> dict[str, Any]:
+        """Send every prompt once; give what their user saw."""
+        first = len(self._load.requests)
+        await self._load.run_once(f"{phase.name}/{arm.name}", phase, prompts_for(phase.text))
         done = self._load.requests[first:]
-        busy = busy_span(done)
-        self.results.append(
-            {
-                "text": phase.text,
-                "users": phase.users,
-                "arm": arm.name,
-                "table": arm.table,
-                "round": number,
-                "seconds": seconds,
-                "requests": len(done),
-                "busySeconds": busy[0],
-                "busyRequests": busy[1],
-                "tokens": sum(request.tokens for request in done),
-                "requestSeconds": sum(_seconds(request) for request in done),
-                "secondsPerToken": {
-                    request.prompt: _seconds(request) / request.tokens for request in done if request.tokens
-                },
-                "counters": asdict(difference(before, after)),
-            }
-        )
+        return {
+            "tokens": sum(request.tokens for request in done),
+            "requestSeconds": sum(_seconds(request) for request in done),
+            "secondsPerToken": {
+                request.prompt: _seconds(request) / request.tokens for request in done if request.tokens
+            },
+        }
+
+    async def _turn(self, tokens: float, arm: Arm, phase: Phase) -> dict[str, Any]:
+        """Let the load go on; a request is so many tokens."""
+        await asyncio.sleep(self._plan.rounds(phase).turn_seconds)
+        return {"tokensPerRequest": tokens}
 
     async def _pin(self, table: Table | None) -> None:
         path = resource_path(NAMESPACE, self._plan.resource)
@@ -153,11 +194,8 @@ class Replay:
             ) from None
 
 
-def busy_span(requests: Sequence[Request]) -> tuple[float, int]:
-    """Give the seconds from the first request to the start of the last, and how many ended within them."""
-    last = max(request.sent for request in requests)
-    ended = sum(request.ended is not None and request.ended <= last for request in requests)
-    return last - min(request.sent for request in requests), ended
+def _distinct(*arms: Arm) -> list[Arm]:
+    return list({arm.name: arm for arm in arms}.values())
 
 
 def _seconds(request: Request) -> float:

@@ -79,18 +79,13 @@ async def _drive(plan: Plan, load: Load, recorder: Recorder, record: dict[str, A
     """Run the phases one after the other; Prometheus is cut off under the load of the last."""
     for phase in plan.phases:
         recorder.stage = phase.name
-        over = asyncio.Event()
         started = time.time()
-        users = asyncio.create_task(load.run_phase(phase, prompts_for(phase.text), over))
-        try:
+        async with load.under_way(phase, prompts_for(phase.text)):
             await asyncio.sleep(phase.seconds)
             ended = time.time()
             if phase is plan.phases[-1]:
                 recorder.stage = OUTAGE_STAGE
                 record["outage"] = await cut_prometheus(recorder, plan.outage_seconds)
-        finally:
-            over.set()
-            await users
         record["phases"].append({**asdict(phase), "start": started, "end": ended})
 
 

@@ -40,24 +40,30 @@ def sample(time: float, stage: str, counters: dict[str, Any], **more: Any) -> di
     return {**body, **more}
 
 
-def replay(
-    text: str, users: int, arm: str, *, seconds: float, token_seconds: float, number: int = 0
-) -> dict[str, Any]:
+def replay(arm: str, *, token_seconds: float, part: str = "picking", number: int = 0) -> dict[str, Any]:
+    """One user's turn: ten requests of ten tokens each."""
     return {
-        "text": text,
-        "users": users,
+        "text": "repetitive",
+        "users": 1,
         "arm": arm,
         "table": TABLE,
+        "part": part,
         "round": number,
-        "seconds": seconds,
-        "requests": 10,
-        "busySeconds": seconds,
-        "busyRequests": 10,
         "tokens": 100,
-        "requestSeconds": seconds,
+        "requestSeconds": 100 * token_seconds,
         "secondsPerToken": {"rows": token_seconds, "tests": token_seconds},
         "counters": {"token_seconds": token_seconds},
     }
+
+
+def crowded(record: dict[str, Any], seconds: dict[str, float]) -> None:
+    """Let there have been many users: in a turn of an arm they got 100 tokens, ten a request, in so long."""
+    for phase in record["phases"]:
+        phase["users"] = 20
+    for one in record["replays"]:
+        one["users"] = 20
+        one["tokensPerRequest"] = 10.0
+        one["counters"] |= {"tokens": 100.0, "seconds": seconds[one["arm"]]}
 
 
 def request(
@@ -124,14 +130,16 @@ def a_record(**changes: Any) -> dict[str, Any]:
         "outage": {"began": 200.0, "gone": 202.0, "ended": 260.0, "back": 270.0},
         "settledArms": {"repetitive": "depth-5", "repetitive-again": "settled-repetitive-again"},
         "replays": [
-            replay("repetitive", 1, arm, seconds=seconds, token_seconds=seconds / 100, number=number)
+            replay(arm, token_seconds=seconds, part=part, number=number)
+            for part in ("picking", "judging")
             for number in (0, 1)
             for arm, seconds in (
-                ("depth-0", 10.0),
-                ("depth-3", 6.0),
-                ("depth-5", 5.0),
-                ("settled-repetitive-again", 5.2),
+                ("depth-0", 0.1),
+                ("depth-3", 0.06),
+                ("depth-5", 0.05),
+                ("settled-repetitive-again", 0.052),
             )
+            if part == "picking" or arm in ("depth-5", "settled-repetitive-again")
         ],
         "samples": [*first, *slow, *fast, *cut],
         "requests": [

@@ -4,8 +4,9 @@ from typing import Any
 
 import pytest
 from dev.demo.figures import figures
+from dev.demo.scores import score
 from dev.figures import missed
-from records import a_record, pod, request, sample
+from records import a_record, crowded, pod, request, sample
 
 
 def value(record: dict[str, Any], name: str) -> float | None:
@@ -48,10 +49,10 @@ def test_a_last_phase_that_stays_shallow_never_comes_back() -> None:
     assert "back at both in the last phase" in missed(figures(record))
 
 
-def times(record: dict[str, Any], arm: str, *per_round: dict[str, float]) -> None:
+def times(record: dict[str, Any], arm: str, part: str, *per_round: dict[str, float]) -> None:
     """Let an arm take so many seconds per token on each prompt, round by round."""
     for one in record["replays"]:
-        if one["arm"] == arm:
+        if (one["arm"], one["part"]) == (arm, part):
             one["secondsPerToken"] = per_round[one["round"]]
 
 
@@ -60,7 +61,11 @@ AGAIN = "settled schedule of best pinned depth, phase repetitive-again"
 
 def test_the_settled_schedule_is_judged_against_the_best_pin_and_not_the_deepest() -> None:
     record = a_record()
-    times(record, "depth-3", *2 * [{"rows": 0.04, "tests": 0.04}])
+    times(record, "depth-3", "picking", *2 * [{"rows": 0.04, "tests": 0.04}])
+    for one in record["replays"]:
+        if (one["arm"], one["part"]) == ("depth-5", "judging"):
+            one["arm"] = "depth-3"
+    times(record, "depth-3", "judging", *2 * [{"rows": 0.04, "tests": 0.04}])
 
     # 40 ms a token against 52 ms.
     assert value(record, AGAIN) == pytest.approx(0.04 / 0.052)
@@ -70,36 +75,49 @@ def test_a_settled_schedule_that_is_the_best_pinned_depth_is_as_good_as_itself()
     assert value(a_record(), "settled schedule of best pinned depth, phase repetitive") == 1.0
 
 
-def test_a_depth_that_was_lucky_in_one_round_is_judged_by_the_other() -> None:
+def test_a_depth_that_was_lucky_while_it_was_picked_is_judged_by_other_rounds() -> None:
     record = a_record()
-    # Depth 3 looks best in round 0, and takes 60 ms in round 1. Depth 5 is the best of round 1: 50 ms.
-    times(record, "depth-3", {"rows": 0.03, "tests": 0.03}, {"rows": 0.06, "tests": 0.06})
+    times(record, "depth-5", "picking", *2 * [{"rows": 0.03, "tests": 0.03}])
 
-    # Picked in round 0 and judged in round 1: 60/52. Picked in round 1, judged in round 0: 50/52.
-    assert value(record, AGAIN) == pytest.approx((60 / 52 + 50 / 52) / 2)
+    # Picked with 30 ms, judged with the 50 ms that it took beside the settled schedule.
+    assert value(record, AGAIN) == pytest.approx(50 / 52)
 
 
 def test_a_burst_that_hits_one_pair_of_many_moves_nothing() -> None:
     record = a_record()
-    for arm, seconds in (("depth-0", 0.1), ("depth-5", 0.05), ("settled-repetitive-again", 0.052)):
-        times(record, arm, *2 * [{"rows": seconds, "tests": seconds, "settings": seconds}])
-    times(
-        record,
-        "settled-repetitive-again",
-        {"rows": 0.052, "tests": 0.5, "settings": 0.052},
-        {"rows": 0.052, "tests": 0.052, "settings": 0.052},
-    )
+    usual = {"rows": 0.052, "tests": 0.052, "settings": 0.052}
+    times(record, "depth-5", "judging", *2 * [dict.fromkeys(usual, 0.05)])
+    times(record, "settled-repetitive-again", "judging", usual | {"tests": 0.5}, usual)
 
     assert value(record, AGAIN) == pytest.approx(50 / 52)
 
 
 def test_many_users_are_judged_by_completed_requests_per_second() -> None:
     record = a_record()
-    for phase in record["phases"]:
-        phase["users"] = 20
+    crowded(record, {"depth-0": 10.0, "depth-3": 10.0, "depth-5": 8.0, "settled-repetitive-again": 9.0})
+
+    assert value(record, AGAIN) == pytest.approx(8 / 9)
+    assert score(record, "repetitive", "depth-5") == pytest.approx(10 / 8.0)
+
+
+def test_how_much_rounds_differ_is_told_beside_the_ratio() -> None:
+    record = a_record()
+    crowded(record, {"depth-0": 10.0, "depth-3": 10.0, "depth-5": 9.0, "settled-repetitive-again": 10.0})
+    late = [one for one in record["replays"] if (one["part"], one["round"]) == ("judging", 1)]
+    for one in late:
+        one["counters"] = {**one["counters"], "seconds": 11.0 if one["arm"] == "depth-5" else 10.0}
+
+    (found,) = (one for one in figures(record) if one["name"] == AGAIN)
+    # Ratios .9 and 1.1: their mean is 1, their standard deviation .2 / sqrt(2), that of the mean .1.
+    assert (found["value"], found["standardError"]) == pytest.approx((1.0, 0.1))
+
+
+def test_pods_that_gave_no_token_in_a_turn_are_not_compared_in_it() -> None:
+    record = a_record()
+    crowded(record, {"depth-0": 10.0, "depth-3": 10.0, "depth-5": 8.0, "settled-repetitive-again": 9.0})
     for one in record["replays"]:
-        one["users"] = 20
-        one["busySeconds"] = {"depth-3": 8.0, "settled-repetitive-again": 9.0}.get(one["arm"], 10.0)
+        if (one["part"], one["round"]) == ("judging", 0):
+            one["counters"] = {**one["counters"], "tokens": 0.0}
 
     assert value(record, AGAIN) == pytest.approx(8 / 9)
 

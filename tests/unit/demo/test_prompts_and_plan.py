@@ -44,13 +44,6 @@ def test_the_crowd_is_larger_than_the_pool_can_run(plan: Plan) -> None:
     assert max(phase.users for phase in plan.phases) > room
 
 
-def test_a_crowd_is_replayed_until_every_user_has_had_several_turns(plan: Plan) -> None:
-    for phase in (phase for phase in plan.phases if phase.users > 1):
-        ended_while_all_are_busy = len(prompts_for(phase.text)) * phase.repeats - phase.users
-
-        assert ended_while_all_are_busy >= 2 * phase.users
-
-
 def test_the_pace_uses_the_charts_names(plan: Plan) -> None:
     TuningPace.model_validate(dict(plan.tuning))
 

@@ -1,8 +1,7 @@
-"""Which arm of the replays stands for a settled schedule, and what of an arm's load is compared."""
+"""Which arm of the replays stands for a settled schedule."""
 
-from dev.demo.load import Request
 from dev.demo.plan import Phase
-from dev.demo.replay import busy_span, settled_arms
+from dev.demo.replay import settled_arms
 
 ALONE = Phase("alone", "one user", "free", 1, 10.0, 40)
 CROWD = Phase("crowd", "many users", "mixed", 20, 10.0, 40)
@@ -33,15 +32,3 @@ def test_two_phases_with_equal_schedules_share_an_arm() -> None:
     found = settled_arms(DEPTHS, [ALONE, again], {"alone": [{"depth": 4}], "again": [{"depth": 4}]})
 
     assert {arm.name for arm in found.values()} == {"settled-alone"}
-
-
-def test_requests_that_end_when_users_have_run_out_of_prompts_are_not_compared() -> None:
-    # Two users: the one who ended at 4 sends the last, and the other has nothing left at 5.
-    done = [
-        Request("crowd/depth-1", "a", sent=1.0, ended=3.0),
-        Request("crowd/depth-1", "b", sent=1.0, ended=4.0),
-        Request("crowd/depth-1", "a", sent=3.0, ended=5.0),
-        Request("crowd/depth-1", "b", sent=4.0, ended=9.0),
-    ]
-
-    assert busy_span(done) == (3.0, 2)
