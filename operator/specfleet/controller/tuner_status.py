@@ -16,6 +16,7 @@ from specfleet.engines.extra_arguments import has_weights
 from specfleet.planning.served import IN_FORCE
 from specfleet.tuning.decide import Outcome
 from specfleet.tuning.decision import Hold
+from specfleet.tuning.rejection import HARDLY_ACCEPTED
 from specfleet.tuning.rows import written
 
 OWN_CONDITIONS = ("MetricsAvailable", "SpeculationActive")
@@ -30,9 +31,6 @@ OWN_POOL_FIELDS = (
     "hardOff",
 )
 LONGEST_REASON = 1000
-# Weights that fit give .3 and more even for hard text; .07 was seen of a target with rotated weights
-# (vllm-project/vllm-ascend#7038). Drafts looked up in the text may well be that bad.
-HARDLY_ACCEPTED = 0.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,6 +214,7 @@ def _speculation_active(reports: Sequence[PoolReport], live: Object, now: float)
 
 
 def _hardly_accepted(report: PoolReport) -> bool:
+    # Drafts looked up in the text may well be that bad.
     survival = report.outcome.memory.survival
     return (
         has_weights(report.view.resource.spec)

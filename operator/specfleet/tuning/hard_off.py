@@ -4,7 +4,8 @@ Depth 0 with a proposer loaded is not the baseline: it pays a tax, and there may
 earn it back. Only pods that are started without the proposer do not pay. That is a restart, so it is judged
 over the load of a day (`profile`) and by the acceptance of that day. Counters of pods that have a
 proposer hardly tell a tax from dear drafts, so what they leave open is measured in a trial without it, once a
-week at most unless it shows a gain. Source: design/tuning.md, sections 2, 12 and 13.
+week at most unless it shows a gain. Drafts that are hardly ever accepted (`rejection`) need neither day nor
+trial. Source: design/tuning.md, sections 2, 12 and 13.
 """
 
 import math
@@ -18,6 +19,7 @@ from specfleet.tuning.evidence import Evidence
 from specfleet.tuning.learn import forget
 from specfleet.tuning.memory import Memory
 from specfleet.tuning.profile import Block
+from specfleet.tuning.rejection import is_rejected, off_if_rejected, why_rejected
 from specfleet.tuning.restart import is_calm, restart_share
 from specfleet.tuning.settings import PoolSettings
 from specfleet.tuning.unloaded import TRIAL_SECONDS, Judged, next_pause
@@ -176,11 +178,17 @@ def settled(settings: PoolSettings, memory: Memory, now: float) -> Memory:
 
 def due(settings: PoolSettings, memory: Memory, estimates: Estimates, now: float) -> HardOff | None:
     """Unload the proposer if that has been worth a restart for long enough, and few users meet it now."""
+    # Reconcile leaves refused pools as they are, and refuses mode Enforce where there is one depth.
+    if settings.held or settings.actuator == "fixed":
+        return None
+    return off_if_rejected(settings, memory, estimates) or _off_by_load(settings, memory, estimates, now)
+
+
+def _off_by_load(settings: PoolSettings, memory: Memory, estimates: Estimates, now: float) -> HardOff | None:
     found, last = memory.judged, memory.last_pause
     # What was measured before a pause is hours old: the doubt is that of before the first trial.
     trial = not is_measured(memory) or (last is not None and last.proposer == settings.proposer)
-    # Reconcile leaves refused pools as they are, and refuses mode Enforce where there is one depth.
-    if found is None or settings.held or settings.actuator == "fixed" or not is_calm(settings, memory):
+    if found is None or not is_calm(settings, memory):
         return None
     if not stands(found.hoped_since if trial else found.since, now):
         return None
@@ -196,22 +204,22 @@ def due(settings: PoolSettings, memory: Memory, estimates: Estimates, now: float
 
 
 def advised(settings: PoolSettings, memory: Memory, now: float) -> str | None:
-    """Say why the pool is better off without its proposer, once that has held for long, and what is next."""
+    """Say why the pool is better off without its proposer, once that is sure, and what is next."""
+    if memory.unloaded is not None or settings.tuning.mode == "Observe":
+        return None
     found = memory.judged
-    if (
-        found is None
-        or memory.unloaded is not None
-        or not stands(found.since, now)
-        or found.surely <= LEAST_SAVED
-        or settings.tuning.mode == "Observe"
-    ):
+    if is_rejected(memory):
+        said = why_rejected(memory)
+    elif found is not None and found.surely > LEAST_SAVED and stands(found.since, now):
+        said = why(found)
+    else:
         return None
     next_step = "write speculation.method none"
     if settings.tuning.mode != "Enforce" and settings.actuator != "fixed":
         next_step += ", or mode Enforce restarts the pods"
     elif settings.tuning.mode == "Enforce" and not settings.held:
         next_step = "the pods are restarted once few requests would meet it, if that is worth it"
-    return f"{why(found)}; {next_step}"
+    return f"{said}; {next_step}"
 
 
 def stands(since: float | None, now: float) -> bool:

@@ -11,6 +11,7 @@ from specfleet.tuning.settings import PoolSettings
 CALM_SHARE = 0.25  # of the time
 CALM_FACTOR = 1.25
 NEARLY_FULL = 0.95
+EXPECTED_TAX = 0.05  # source: design/tuning.md, section 5, prior mean
 
 
 def is_calm(settings: PoolSettings, memory: Memory, *, serving: bool = True) -> bool:
@@ -26,6 +27,28 @@ def is_calm(settings: PoolSettings, memory: Memory, *, serving: bool = True) -> 
     return lately(memory.profile, memory.seen_at) <= CALM_FACTOR * least
 
 
+def soon_caught_up(settings: PoolSettings, memory: Memory, estimates: Estimates) -> bool:
+    """Say whether what waits while a pod is missing is served within as long again: a low load on any day."""
+    if not settings.restart_seconds:
+        return True
+    if not memory.good_passes or memory.queue_since is not None or not memory.profile:
+        return False
+    most = _capacity(settings, memory, estimates)
+    arriving = lately(memory.profile, memory.seen_at)
+    return _left(memory, arriving, most) <= most - arriving
+
+
+def repaid_in_queue(settings: PoolSettings, memory: Memory) -> bool:
+    """Say whether a queue stands that lasts until pods without a tax have caught up with their own restart.
+
+    Each pod is missing once, so the pool loses ``restart_seconds`` of all it can do, and wins the tax of what
+    it does from then on. A queue is expected to last as long again as it has stood.
+    """
+    if not memory.good_passes or memory.queue_since is None or memory.seen_at is None:
+        return False
+    return memory.seen_at - memory.queue_since >= settings.restart_seconds / EXPECTED_TAX
+
+
 def restart_share(settings: PoolSettings, memory: Memory, estimates: Estimates, pause: float) -> float:
     """Give what two restarts cost, as a share of what users wait in a pause between them.
 
@@ -39,11 +62,17 @@ def restart_share(settings: PoolSettings, memory: Memory, estimates: Estimates, 
     most = _capacity(settings, memory, estimates)
     if arriving >= NEARLY_FULL * most:
         return math.inf
-    left = max(0.0, arriving - most * (pods - 1) / pods)
+    left = _left(memory, arriving, most)
     cost = pods * left * down**2 / 2.0 * (1.0 + left / (most - arriving))
     seconds = sum(one.seconds for one in profile)
     present = sum(one.present * one.seconds for one in profile) / seconds
     return 2.0 * cost / (present * pause) if present else math.inf
+
+
+def _left(memory: Memory, arriving: float, most: float) -> float:
+    """Completions a second that the other pods cannot take over from one that is missing."""
+    pods = max(1, memory.replicas or 1)
+    return max(0.0, arriving - most * (pods - 1) / pods)
 
 
 def _capacity(settings: PoolSettings, memory: Memory, estimates: Estimates) -> float:

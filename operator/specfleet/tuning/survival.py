@@ -87,11 +87,12 @@ class Survival:
         """
         one, two = self.tokens_per_step(depth), self.tokens_per_step(other)
         return sum(
-            self._error(i) * abs((i <= depth) / one - (i <= other) / two)
+            self.error(i) * abs((i <= depth) / one - (i <= other) / two)
             for i in range(1, max(depth, other) + 1)
         )
 
-    def _error(self, position: int) -> float:
+    def error(self, position: int) -> float:
+        """Standard deviation of `accepted_share`."""
         share, n = self.accepted_share(position), max(self.reached.get(position, 0.0), 1.0)
         return min(share, math.sqrt(DESIGN_EFFECT * (share * (1.0 - share) + 1.0 / n) / n))
 

@@ -20,7 +20,8 @@ HOUR = 3600.0
 MINUTE = 60.0
 SEEDS = range(2)
 # Nothing is accepted, drafts are dear, and a step that makes none pays a fifth for the proposer all the same.
-USELESS = Traffic(users=12, chance=0.05)
+# One step in nine proposes nothing, or no load would be needed to judge it (test_rejection).
+USELESS = Traffic(users=12, chance=0.05, draft_share=0.89)
 TAXED = Cost(knee=40, tax=0.2, draft=0.008, per_depth=0.002)
 SOME = some_settings()
 

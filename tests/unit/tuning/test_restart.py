@@ -10,7 +10,7 @@ from specfleet.tuning.cost import StepCost
 from specfleet.tuning.estimates import Estimates
 from specfleet.tuning.memory import Memory
 from specfleet.tuning.profile import Block
-from specfleet.tuning.restart import is_calm, restart_share
+from specfleet.tuning.restart import is_calm, repaid_in_queue, restart_share, soon_caught_up
 from specfleet.tuning.windows import Window
 
 HOUR = 3600.0
@@ -86,3 +86,43 @@ def test_without_data_nobody_knows_and_without_pods_nobody_is_met() -> None:
 
     assert not calm_after(quiet, good_passes=0)
     assert is_calm(IN_PLACE, Memory(), serving=False)
+
+
+@pytest.mark.parametrize(
+    ("pods", "completions", "expected"),
+    [
+        # One pod completes 6 a second: 3 that wait for as long as it is missing are served in as long again.
+        pytest.param(1, 3.0, True, id="half"),
+        pytest.param(1, 3.1, False, id="more-than-half"),
+        # Two complete 6, one 3: of 4.5 a second 1.5 wait, and 1.5 more than arrive are served afterwards.
+        pytest.param(2, 4.5, True, id="two-pods"),
+        pytest.param(2, 4.6, False, id="two-pods-more"),
+    ],
+)
+def test_a_load_is_low_if_a_pod_catches_up_in_the_time_that_it_was_missing(
+    pods: int, completions: float, expected: bool
+) -> None:
+    peak = a_block(600.0, running=200.0, waiting=300.0, completions=6.0)
+    memory = Memory(profile=(peak, a_block(1200.0, completions=completions)), replicas=pods, good_passes=3)
+
+    assert soon_caught_up(IN_PLACE, memory, estimates()) is expected
+
+
+def test_no_pod_is_missing_in_a_queue_or_without_data() -> None:
+    peak = a_block(600.0, running=200.0, waiting=300.0, completions=6.0)
+    low = Memory(profile=(peak, a_block(1200.0, completions=1.0)), replicas=1, good_passes=3)
+
+    assert soon_caught_up(IN_PLACE, low, estimates())
+    assert not soon_caught_up(IN_PLACE, replace(low, queue_since=1190.0), estimates())
+    assert not soon_caught_up(IN_PLACE, replace(low, good_passes=0), estimates())
+    assert soon_caught_up(SOME, replace(low, queue_since=1190.0, good_passes=0), estimates())
+
+
+def test_a_restart_is_repaid_in_a_queue_that_has_stood_for_twenty_times_as_long() -> None:
+    # 240 s of all pods at 5 % more: 4800 s.
+    memory = Memory(queue_since=1000.0, seen_at=5800.0, good_passes=3)
+
+    assert repaid_in_queue(IN_PLACE, memory)
+    assert not repaid_in_queue(IN_PLACE, replace(memory, seen_at=5799.0))
+    assert not repaid_in_queue(IN_PLACE, replace(memory, queue_since=None))
+    assert not repaid_in_queue(IN_PLACE, replace(memory, good_passes=0))
