@@ -28,7 +28,8 @@ def draw_regret(results: Sequence[Result], path: Path) -> None:
     """Draw each policy's regret by scenario, ours in front."""
     names = [one.name for one in TABLE_SCENARIOS if any(r["scenario"] == one.name for r in results)]
     figure, axis = plt.subplots(figsize=(12, 6), constrained_layout=True)
-    for policy in dict.fromkeys(one["policy"] for one in results):
+    colours = plt.get_cmap("tab20")  # one for each policy
+    for number, policy in enumerate(dict.fromkeys(one["policy"] for one in results)):
         found = {name: list(values.values()) for name, values in of_policy(results, policy, "regret").items()}
         values = [100 * float(np.mean(found[name])) if name in found else np.nan for name in names]
         if policy == OURS:
@@ -37,7 +38,9 @@ def draw_regret(results: Sequence[Result], path: Path) -> None:
                 range(len(names)), values, spread, color=RED, marker="o", capsize=3, label=policy, zorder=3
             )
         else:
-            axis.plot(range(len(names)), values, marker=".", linewidth=0.8, label=policy)
+            axis.plot(
+                range(len(names)), values, color=colours(number), marker=".", linewidth=0.8, label=policy
+            )
     axis.set_xticks(range(len(names)), names, rotation=30, ha="right")
     axis.set_ylabel("regret against the steady-state oracle, %\n(bars: spread of the seeds)")
     axis.set_ylim(bottom=0)
