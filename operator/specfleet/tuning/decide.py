@@ -19,7 +19,7 @@ from specfleet.tuning.hard_off import advised, allowed, considered, due, judged,
 from specfleet.tuning.learn import learn
 from specfleet.tuning.measure import Figures, figures
 from specfleet.tuning.memory import Memory, ProbeRun
-from specfleet.tuning.move import choose, gain_over_depth_zero, recommended
+from specfleet.tuning.move import choose, exhausted, gain_over_depth_zero, recommended
 from specfleet.tuning.optimise import Situation
 from specfleet.tuning.probes import Target, after_jump, further, over, refusal, target
 from specfleet.tuning.restart import is_calm
@@ -158,7 +158,8 @@ def _decide(
         return ordered
     if memory.restore is not None and evidence.fingerprints == {memory.fingerprint}:
         table = clipped(memory.restore, settings.max_requests, settings.max_depth)
-        return Push(table, "the proposer is loaded again: the table from before")
+        reason = "the proposer is loaded again: the table from before"
+        return exhausted(settings, memory, reason, now) or Push(table, reason)
     doubt = fault or doubts(settings, evidence, memory)
     if memory.probe is not None:
         return _while_probing(memory.probe, doubt, settings, memory, known, now)

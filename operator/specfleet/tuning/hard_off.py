@@ -179,7 +179,7 @@ def settled(settings: PoolSettings, memory: Memory, now: float) -> Memory:
 def due(settings: PoolSettings, memory: Memory, estimates: Estimates, now: float) -> HardOff | None:
     """Unload the proposer if that has been worth a restart for long enough, and few users meet it now."""
     # Reconcile leaves refused pools as they are, and refuses mode Enforce where there is one depth.
-    if settings.held or settings.actuator == "fixed":
+    if settings.held or settings.actuator == "fixed" or _pushes_left(settings, memory, now) < 1:
         return None
     return off_if_rejected(settings, memory, estimates) or _off_by_load(settings, memory, estimates, now)
 
@@ -192,7 +192,7 @@ def _off_by_load(settings: PoolSettings, memory: Memory, estimates: Estimates, n
         return None
     if not stands(found.hoped_since if trial else found.since, now):
         return None
-    if trial and memory.tried_at is not None and now - memory.tried_at < BETWEEN_TRIALS_SECONDS:
+    if trial and not _may_try(settings, memory, now):
         return None
     pause = DAY if trial else next_pause(last, settings.proposer)
     bar = LEAST_SAVED + restart_share(settings, memory, estimates, pause)
@@ -201,6 +201,17 @@ def _off_by_load(settings: PoolSettings, memory: Memory, estimates: Estimates, n
     if trial or found.surely <= bar:
         return None
     return HardOff(f"{why(found)}; tried again in {pause / 3600.0:.0f} h", pause)
+
+
+def _may_try(settings: PoolSettings, memory: Memory, now: float) -> bool:
+    """One push takes the table down, and one brings it back within the hour."""
+    lately = memory.tried_at is not None and now - memory.tried_at < BETWEEN_TRIALS_SECONDS
+    needed = min(2, settings.tuning.max_pushes_per_hour)
+    return not lately and _pushes_left(settings, memory, now) >= needed
+
+
+def _pushes_left(settings: PoolSettings, memory: Memory, now: float) -> int:
+    return settings.tuning.max_pushes_per_hour - memory.pushes_within_hour(now)
 
 
 def advised(settings: PoolSettings, memory: Memory, now: float) -> str | None:

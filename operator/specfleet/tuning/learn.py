@@ -7,7 +7,7 @@ from specfleet.tuning.evidence import Evidence, Usable
 from specfleet.tuning.floors import WORST_OF_SECONDS, Pressure, late_first_tokens, queue_is_slow
 from specfleet.tuning.interval import Counts, pooled
 from specfleet.tuning.jump import MOST_AFTER_JUMP, JumpWatch
-from specfleet.tuning.memory import Memory
+from specfleet.tuning.memory import PUSH_HOUR, Memory
 from specfleet.tuning.profile import noted
 from specfleet.tuning.settings import PoolSettings
 from specfleet.tuning.steadiness import HOUR
@@ -39,7 +39,7 @@ def learn(
         memory,
         seen_at=now,
         load={i: s * 0.5 ** (elapsed / LOAD_HALF_LIFE_SECONDS) for i, s in memory.load.items()},
-        pushes=tuple(at for at in memory.pushes if now - at < HOUR),
+        pushes=tuple(at for at in memory.pushes if now - at < PUSH_HOUR),
         spent=tuple(one for one in memory.spent if now - one.at < HOUR),
     )
     memory = _scaled(memory, evidence.replicas, now)

@@ -39,7 +39,7 @@ def choose(settings: PoolSettings, memory: Memory, known: Known, now: float) -> 
     lowered = _under(limits, situation.table, settings)
     if limits and lowered != situation.table:
         # Safety skips the cool-down and the least gain; the limit of pushes is the user's word.
-        return _exhausted(settings, memory, limits[-1].reason, now) or Push(lowered, limits[-1].reason)
+        return exhausted(settings, memory, limits[-1].reason, now) or Push(lowered, limits[-1].reason)
     if memory.load_is_new:
         return Hold(
             "NewLoad", f"{memory.batch:.1f} running requests are a new load: waits for its acceptance"
@@ -57,7 +57,7 @@ def choose(settings: PoolSettings, memory: Memory, known: Known, now: float) -> 
     held = (
         _scaled(memory, reason, now)
         or _cooling(settings, memory, reason, now)
-        or _exhausted(settings, memory, reason, now)
+        or exhausted(settings, memory, reason, now)
         or _not_worth(settings, memory, reason, promise, now)
     )
     return held or Push(table, _why(estimates, situation, table, promise))
@@ -82,7 +82,8 @@ def _cooling(settings: PoolSettings, memory: Memory, reason: str, now: float) ->
     return Hold("CoolDown", f"{reason}, in {wait:.0f} s") if wait > 0.0 else None
 
 
-def _exhausted(settings: PoolSettings, memory: Memory, reason: str, now: float) -> Hold | None:
+def exhausted(settings: PoolSettings, memory: Memory, reason: str, now: float) -> Hold | None:
+    """Say that no push is left in this hour, if so: the limit is the user's word."""
     used, most = memory.pushes_within_hour(now), settings.tuning.max_pushes_per_hour
     return (
         Hold("PushLimit", f"{reason}, but {used} of {most} pushes an hour are used") if used >= most else None

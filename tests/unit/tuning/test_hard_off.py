@@ -88,6 +88,47 @@ def test_a_trial_that_shows_a_loss_ends_with_it(tried: Bench) -> None:
     assert "the table from before" in restored.reason  # type: ignore[attr-defined]
 
 
+@pytest.mark.parametrize(
+    ("most", "used", "expected"),
+    [
+        pytest.param(6, 4, True, id="two-are-left"),
+        pytest.param(6, 5, False, id="one-is-left"),
+        pytest.param(1, 0, True, id="there-is-one-only"),
+        pytest.param(1, 1, False, id="none-is-left"),
+    ],
+)
+def test_a_trial_has_pushes_left_to_take_the_table_down_and_bring_it_back(
+    tried: Bench, most: int, used: int, expected: bool
+) -> None:
+    bench = deepcopy(tried)
+    found = Judged(bench.now, bench.now - HOUR, 0.15, 0.11, 0.2, 4.0, 12.0, 1, 0.047, 0.040, bench.now - HOUR)
+    pushes = tuple(bench.now - MINUTE * number for number in range(used))
+    bench.memory = replace(bench.memory, unloaded=None, tried_at=None, judged=found, pushes=pushes)
+    bench.loaded, bench.settings, bench.outcomes = True, some_settings(most=most), []
+
+    bench.step()
+
+    assert bool(bench.decisions(HardOff)) == expected
+
+
+def test_a_table_from_before_waits_for_a_push_as_every_other() -> None:
+    bench = Bench(CROWD).run(5 * MINUTE)
+    last = bench.now
+    pushes = tuple(last - MINUTE * number for number in range(6))
+    bench.memory = replace(bench.memory, restore=flat(3), pushes=pushes)
+
+    waits = bench.step().decision
+    bench.now = last + 55 * MINUTE - bench.settings.scrape_seconds
+    still = bench.step().decision
+    restored = bench.step().decision
+
+    assert isinstance(waits, Hold)
+    assert isinstance(still, Hold)  # exactly an hour after the first of them
+    assert waits.kind == "PushLimit"
+    assert "the table from before, but 6 of 6 pushes an hour are used" in waits.reason
+    assert isinstance(restored, Push)
+
+
 @pytest.mark.parametrize("mode", ["Observe", "Recommend"])
 def test_only_mode_enforce_restarts_pods_and_recommend_says_why_it_would(mode: str, tried: Bench) -> None:
     bench = deepcopy(tried)
