@@ -41,9 +41,8 @@ class Arm:
     table: Table
 
 
-Turn: TypeAlias = Callable[
-    [Arm, Phase], Awaitable[dict[str, Any]]
-]  # gives what its entry says beside counters
+# Gives what the entry of an arm's turn says beside its counters.
+Turn: TypeAlias = Callable[[Arm, Phase], Awaitable[dict[str, Any]]]
 
 
 def pinned_arms(depths: Sequence[int]) -> list[Arm]:

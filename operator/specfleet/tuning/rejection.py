@@ -44,8 +44,9 @@ def off_if_rejected(settings: PoolSettings, memory: Memory, estimates: Estimates
 
     Without a trial: that would show what is known.
     """
-    affordable = soon_caught_up(settings, memory, estimates) or repaid_in_queue(settings, memory)
-    if not is_rejected(memory) or not affordable:
+    if not is_rejected(memory):
+        return None
+    if not (soon_caught_up(settings, memory, estimates) or repaid_in_queue(settings, memory)):
         return None
     pause = max(LEAST_PAUSE_SECONDS, next_pause(memory.last_pause, settings.proposer))
     return HardOff(f"{why_rejected(memory)}; tried again in {pause / 3600.0:.0f} h", pause)

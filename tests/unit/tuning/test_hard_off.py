@@ -88,6 +88,15 @@ def test_a_trial_that_shows_a_loss_ends_with_it(tried: Bench) -> None:
     assert "the table from before" in restored.reason  # type: ignore[attr-defined]
 
 
+def judged_before(tried: Bench, settings: PoolSettings) -> Bench:
+    """Give the pool right before its trial, which has been worth it for an hour."""
+    bench, hour_ago = deepcopy(tried), tried.now - HOUR
+    found = Judged(bench.now, hour_ago, 0.15, 0.11, 0.2, 4.0, 12.0, 1, 0.047, 0.040, hour_ago)
+    bench.memory = replace(bench.memory, unloaded=None, judged=found)
+    bench.loaded, bench.settings, bench.outcomes = True, settings, []
+    return bench
+
+
 @pytest.mark.parametrize(
     ("most", "used", "expected"),
     [
@@ -100,11 +109,9 @@ def test_a_trial_that_shows_a_loss_ends_with_it(tried: Bench) -> None:
 def test_a_trial_has_pushes_left_to_take_the_table_down_and_bring_it_back(
     tried: Bench, most: int, used: int, expected: bool
 ) -> None:
-    bench = deepcopy(tried)
-    found = Judged(bench.now, bench.now - HOUR, 0.15, 0.11, 0.2, 4.0, 12.0, 1, 0.047, 0.040, bench.now - HOUR)
+    bench = judged_before(tried, some_settings(most=most))
     pushes = tuple(bench.now - MINUTE * number for number in range(used))
-    bench.memory = replace(bench.memory, unloaded=None, tried_at=None, judged=found, pushes=pushes)
-    bench.loaded, bench.settings, bench.outcomes = True, some_settings(most=most), []
+    bench.memory = replace(bench.memory, tried_at=None, pushes=pushes)
 
     bench.step()
 
@@ -131,10 +138,7 @@ def test_a_table_from_before_waits_for_a_push_as_every_other() -> None:
 
 @pytest.mark.parametrize("mode", ["Observe", "Recommend"])
 def test_only_mode_enforce_restarts_pods_and_recommend_says_why_it_would(mode: str, tried: Bench) -> None:
-    bench = deepcopy(tried)
-    found = Judged(bench.now, bench.now - HOUR, 0.15, 0.11, 0.2, 4.0, 12.0, 1, 0.047, 0.040)
-    bench.memory = replace(bench.memory, unloaded=None, judged=found)
-    bench.loaded, bench.settings, bench.outcomes = True, some_settings(mode=mode), []
+    bench = judged_before(tried, some_settings(mode=mode))
 
     bench.step()
 
