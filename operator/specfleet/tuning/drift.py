@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from specfleet.tuning.model import Place, Prior, Vector, log_seconds, rows_of
+from specfleet.tuning.model import C, Place, Prior, Vector, log_seconds, prompts_share, rows_of
 from specfleet.tuning.windows import Window, Windows
 
 LEVEL_SD = 0.12
@@ -32,7 +32,9 @@ WIDTH_SCALE = 0.7  # in ln(N / B): what the model misses with 3 drafts it misses
 
 _MOST_STEPS = 30
 _STEP_LIMIT = 0.3
-_CONVERGED = 0.003  # of every logarithm in one step
+_CONVERGED = 0.1  # what a step would gain in log posterior; numbers that no window tells creep on for less
+_ROUGHLY = 1.0
+_STARTS = (0.0, -1.3, -2.6)  # ln c less its prior's: the knee of unknown hardware may lie far away
 _ROUGH_SD = 0.15  # of ln T, where windows count as if they had nothing in common
 _PAIR_SECONDS = 90.0
 _PAIR_BATCH = 0.1
@@ -70,19 +72,24 @@ class Regression:
         self._observed = np.log([w.seconds for w in windows])
         self._prior_logs = np.log(prior.seconds)
         self._prior_precision = np.diag(1.0 / np.square(prior.sd))
-        self._logs = self._prior_logs
-        pairs = _pairs(windows, self._descend(1.0 / _ROUGH_SD**2))
+        self._begin(1.0 / _ROUGH_SD**2)
+        left = self._descend(1.0 / _ROUGH_SD**2, _ROUGHLY)
+        prompts = prompts_share(self._rows, np.exp(self._logs)) * np.array([w.prompts_sd for w in windows])
+        pairs = _pairs(windows, left, prompts)
         self._restless = _restlessness(pairs)
         jumps = [pair.at for pair in pairs if pair.ratio > _OUTLIER**2 * self._restless]
         self._level_at = self._at + _JUMP_SECONDS * np.searchsorted(sorted(jumps), self._at, side="right")
         noise = self._restless * (WINDOW_SD**2 + STEP_SD**2 / np.array([w.steps for w in windows]))
+        noise = noise + np.square(prompts)
         covariance = self._covariance()
-        self._logs = self._prior_logs  # from where a rough fit ends it may be another optimum
-        self._fit(covariance + np.diag(noise))
+        self._inverse = _inverse_of(covariance, noise)
+        self._begin(self._inverse)  # from where the rough fit ends it may be another optimum
+        self._fit()
         spread = np.abs(self._left) / np.sqrt(np.diag(self._inverse)) / _OUTLIER
         if (spread > 1.0).any():
             noise = noise + np.maximum(spread**2 - 1.0, 0.0) / np.diag(self._inverse)
-            self._fit(covariance + np.diag(noise))
+            self._inverse = _inverse_of(covariance, noise)
+            self._fit()
 
     def _covariance(self) -> Vector:
         """Give the covariance of the windows' errors: they belong together in time, batch and drafts."""
@@ -95,9 +102,8 @@ class Regression:
         covariance: Vector = self._level(self._level_at[:, None]) + near * own
         return covariance
 
-    def _fit(self, covariance: Vector) -> None:
-        self._inverse = np.asarray(np.linalg.inv(covariance), dtype=float)
-        self._left = self._inverse @ self._descend(self._inverse)
+    def _fit(self) -> None:
+        self._left = self._inverse @ self._descend(self._inverse, _CONVERGED)
         self._numbers = np.exp(self._logs)
         _, slopes = log_seconds(self._rows, self._numbers)
         self._weighted = slopes.T @ self._inverse
@@ -105,10 +111,25 @@ class Regression:
         self._root = np.linalg.cholesky(self._inverse)
         self._normal_root = np.linalg.cholesky(np.linalg.inv(self._weighted @ slopes + self._prior_precision))
 
-    def _descend(self, inverse: Vector | float) -> Vector:
+    def _begin(self, inverse: Vector | float) -> None:
+        """Set the numbers to the best of some places to start from."""
+        starts = [self._prior_logs + shift * (np.arange(len(self._prior_logs)) == C) for shift in _STARTS]
+        self._logs = min(starts, key=lambda logs: self._misfit(logs, inverse))
+
+    def _misfit(self, logs: Vector, inverse: Vector | float) -> float:
+        left, away = self._left_by(logs), logs - self._prior_logs
+        weighted = left * inverse if isinstance(inverse, float) else left @ inverse
+        return float(weighted @ left + away @ self._prior_precision @ away)
+
+    def _left_by(self, logs: Vector) -> Vector:
+        left: Vector = self._observed - log_seconds(self._rows, np.exp(logs))[0]
+        return left
+
+    def _descend(self, inverse: Vector | float, converged: float) -> Vector:
         """Damped Gauss-Newton on ln T to the optimum of the numbers; gives what they leave of ln T.
 
-        ``inverse`` of the covariance; a number: windows have nothing in common.
+        ``inverse`` of the covariance; a number: windows have nothing in common. ``converged``: the gain in
+        log posterior that is not worth a step.
         """
         for _ in range(_MOST_STEPS):
             predicted, slopes = log_seconds(self._rows, np.exp(self._logs))
@@ -116,12 +137,11 @@ class Regression:
             normal = weighted @ slopes + self._prior_precision
             away = self._logs - self._prior_logs
             gradient = weighted @ (self._observed - predicted) - self._prior_precision @ away
-            step = np.clip(np.linalg.solve(normal, gradient), -_STEP_LIMIT, _STEP_LIMIT)
-            self._logs = self._logs + step
-            if np.abs(step).max() < _CONVERGED:
+            step = np.linalg.solve(normal, gradient)
+            self._logs = self._logs + np.clip(step, -_STEP_LIMIT, _STEP_LIMIT)
+            if gradient @ step < converged:
                 break
-        left: Vector = self._observed - log_seconds(self._rows, np.exp(self._logs))[0]
-        return left
+        return self._left_by(self._logs)
 
     def predict(self, places: Sequence[Place], now: float) -> list[Prediction]:
         """Predict T of each place at the machine's level of ``now``."""
@@ -159,6 +179,10 @@ class Regression:
         return found
 
 
+def _inverse_of(covariance: Vector, noise: Vector) -> Vector:
+    return np.asarray(np.linalg.inv(covariance + np.diag(noise)), dtype=float)
+
+
 def _near(distance: Vector) -> Vector:
     return np.exp(-np.square(distance / NEIGHBOURHOOD))
 
@@ -175,16 +199,19 @@ class _Pair:
     ratio: float
 
 
-def _pairs(windows: Windows, left: Vector) -> list[_Pair]:
-    """``left``: what the model leaves of each window's ln T, so that prompts are no restlessness."""
-    last: dict[int, tuple[Window, float]] = {}
+def _pairs(windows: Windows, left: Vector, prompts: Vector) -> list[_Pair]:
+    """``left``: what the model leaves of each window's ln T, ``prompts``: how well its prompts are known
+    there. So prompts are no restlessness.
+    """
+    last: dict[int, tuple[Window, float, float]] = {}
     pairs = []
-    for w, rest in sorted(zip(windows, left.tolist(), strict=True), key=lambda one: one[0].at):
-        before, its_rest = last.get(w.arm, (None, 0.0))
-        last[w.arm] = w, rest
+    rows = zip(windows, left.tolist(), np.square(prompts).tolist(), strict=True)
+    for w, rest, doubt in sorted(rows, key=lambda one: one[0].at):
+        before, its_rest, its_doubt = last.get(w.arm, (None, 0.0, 0.0))
+        last[w.arm] = w, rest, doubt
         if before is None or w.at - before.at > _PAIR_SECONDS or not _same_load(w.batch, before.batch):
             continue
-        noise = 2.0 * WINDOW_SD**2 + STEP_SD**2 * (1.0 / w.steps + 1.0 / before.steps)
+        noise = 2.0 * WINDOW_SD**2 + STEP_SD**2 * (1.0 / w.steps + 1.0 / before.steps) + doubt + its_doubt
         wander = 2.0 * LEVEL_SD**2 * (1.0 - math.exp((before.at - w.at) / LEVEL_SECONDS))
         pairs.append(_Pair(w.at, (rest - its_rest) ** 2 / (noise + wander)))
     return pairs

@@ -12,7 +12,7 @@ from specfleet.tuning.profile import noted
 from specfleet.tuning.settings import PoolSettings
 from specfleet.tuning.steadiness import HOUR
 from specfleet.tuning.survival import Survival
-from specfleet.tuning.windows import MIN_STEPS, MOST_CHUNK, Window, beside, remember
+from specfleet.tuning.windows import MIN_STEPS, MOST_CHUNK, Window, beside, prompts_sd, remember
 
 # Acceptance is that of the traffic now, and says nothing about loads of half an hour ago. A jump of it, or of
 # the load, starts anew.
@@ -144,6 +144,7 @@ def _windows(memory: Memory, used: Usable, bins: tuple[Bin, ...], loaded: bool, 
             prompts=counts.read_prompt_tokens / counts.all_steps * beside(batch),
             chunk=_chunk(counts) or memory.chunk or MOST_CHUNK,
             loaded=loaded,
+            prompts_sd=prompts_sd(steps / counts.all_steps * beside(batch), counts.first_tokens or 0.0),
         )
         windows = remember(windows, window)
         index = bin_of(batch, bins)

@@ -49,7 +49,7 @@ class Place:
 _SHARES = (0.08, 0.72, 1 / 24, 0.01, 0.05, 0.03, 0.02, 0.02)
 _SHARE_SD = (1.0, 0.5, 1.0, 1.0, 1.0, 1.0, 1.0, 1.3)
 
-_M, _C, _TAX = 1, 2, 7
+_M, C, _TAX = 1, 2, 7
 _KNOWN_C_SD = 0.35
 _NO_TAX, _NO_TAX_SD = 1e-6, 0.1
 
@@ -73,7 +73,7 @@ def prior_from(windows: Windows, knee_tokens: float | None, taxed: bool) -> Prio
     scale = (1.0, 1.0, 1.0, 1.0, 1.0 / max(fastest.cached, 1.0), 1.0, 1.0, 1.0 / fastest.seconds)
     shares, sd = list(_SHARES), list(_SHARE_SD)
     if knee_tokens is not None:
-        shares[_C], sd[_C] = shares[_M] / knee_tokens, _KNOWN_C_SD
+        shares[C], sd[C] = shares[_M] / knee_tokens, _KNOWN_C_SD
     if not taxed:
         shares[_TAX], sd[_TAX] = _NO_TAX, _NO_TAX_SD
     seconds = tuple(share * fastest.seconds * by for share, by in zip(shares, scale, strict=True))
@@ -125,9 +125,9 @@ def _parts(rows: Rows, numbers: Numbers) -> Vector:
     The second and third add up to the blend.
     """
     o, m, c, e, v, d0, d1, _ = numbers
-    memory, compute, compute_beside = m**4, (c * rows.tokens) ** 4, (c * rows.wide) ** 4
-    alone = (1.0 - rows.reading) * (memory + compute) ** -0.75
-    beside = rows.reading * (memory + compute_beside) ** -0.75
+    memory, compute, compute_beside = m**4, _to_the_fourth(c * rows.tokens), _to_the_fourth(c * rows.wide)
+    alone = (1.0 - rows.reading) / _three_quarters(memory + compute)
+    beside = rows.reading / _three_quarters(memory + compute_beside)
     parts = np.empty((len(rows.batch), len(numbers) - 1))
     parts[:, 0] = o
     parts[:, 1] = memory * (alone + beside)
@@ -137,6 +137,24 @@ def _parts(rows: Rows, numbers: Numbers) -> Vector:
     parts[:, 5] = rows.share * d0
     parts[:, 6] = rows.drafts * d1
     return parts
+
+
+# Roots and squares, since general powers take most of a fit's time.
+def _to_the_fourth(values: Vector) -> Vector:
+    return np.square(np.square(values))
+
+
+def _three_quarters(values: Vector) -> Vector:
+    root: Vector = np.sqrt(values)
+    return root * np.sqrt(root)
+
+
+def prompts_share(rows: Rows, numbers: Numbers) -> Vector:
+    """Say which share of each T of `rows_of` goes into reading prompts: the slope of ln T by ln p."""
+    _, m, c, *_ = numbers
+    alone, beside = (np.sqrt(np.sqrt(m**4 + _to_the_fourth(c * n))) for n in (rows.tokens, rows.wide))
+    share: Vector = rows.reading * (beside - alone) / _parts(rows, numbers).sum(1)
+    return share
 
 
 def log_seconds(rows: Rows, numbers: Numbers) -> tuple[Vector, Vector]:

@@ -27,7 +27,8 @@ class Window:
     """Mean step time of one depth over some steps.
 
     ``tokens`` is N, batch and drafts together; ``cached`` is KV, the tokens that attention read;
-    ``prompts`` are the prompt tokens that a mean step read beside them, in chunks of ``chunk``.
+    ``prompts`` are the prompt tokens that a mean step read beside them, in chunks of ``chunk``, known to
+    ``prompts_sd`` of themselves.
     ``loaded`` False: the engine was started without the proposer that this pool has at other times.
     """
 
@@ -41,6 +42,7 @@ class Window:
     prompts: float = 0.0
     chunk: float = MOST_CHUNK
     loaded: bool = True
+    prompts_sd: float = 0.0
 
     @property
     def arm(self) -> int:
@@ -68,6 +70,18 @@ def beside(batch: float) -> float:
     return 1.0 - math.exp(-1.6 * (max(batch, 1.0) - 1.0))
 
 
+def prompts_sd(share: float, requests: float) -> float:
+    """Give the relative standard deviation of the prompt tokens that a window's steps read.
+
+    Engines count prompts, not the steps that read them, so steps that are a ``share`` of all are given that
+    share of the prompts of ``requests`` first tokens. In truth prompts come in bursts, and with them the
+    batch, and so the depth. Measured: 10,851 windows of the simulator err by .99 of this (decision 181).
+    """
+    if requests <= 0.0 or share <= 0.0:
+        return 0.0
+    return math.sqrt(0.25 / requests + (1.0 - share) / share * (0.1 + 2.0 / requests))
+
+
 def remember(windows: Windows, new: Window) -> Windows:
     """Add a window, join it with the one before if that is short, and make room in its cell."""
     kept = tuple(
@@ -88,6 +102,8 @@ def _unfinished(last: Window, new: Window, windows: Windows) -> bool:
 
 def _joined(one: Window, other: Window) -> Window:
     steps = one.steps + other.steps
+    prompts = [window.prompts * window.steps for window in (one, other)]
+    doubts = math.hypot(prompts[0] * one.prompts_sd, prompts[1] * other.prompts_sd)
 
     def mean(first: float, second: float) -> float:
         return (first * one.steps + second * other.steps) / steps
@@ -103,6 +119,7 @@ def _joined(one: Window, other: Window) -> Window:
         prompts=mean(one.prompts, other.prompts),
         chunk=mean(one.chunk, other.chunk),
         loaded=one.loaded,
+        prompts_sd=doubts / sum(prompts) if any(prompts) else 0.0,
     )
 
 
