@@ -44,9 +44,12 @@ class Estimates:
     rho: float = 0.0
     throughput: bool = False
     cautious: bool = True
+    # One pass asks for the same few numbers thousands of times.
     _points: dict[tuple[float, int], Point] = field(
         default_factory=dict, init=False, repr=False, compare=False
     )
+    _tokens: dict[int, float] = field(default_factory=dict, init=False, repr=False, compare=False)
+    _doubts: dict[tuple[int, int], float] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def measured(self, batch: float, depth: int) -> bool:
         """Say whether a depth was tried near this batch, or lies between two that were."""
@@ -77,9 +80,20 @@ class Estimates:
     def _point(self, batch: float, depth: int) -> Point:
         if (batch, depth) not in self._points:
             tokens = batch * (1.0 + self.survival.drafts_per_step(depth))
-            prompts = beside(batch) * batch * self.survival.tokens_per_step(depth) * self.rho
+            prompts = beside(batch) * batch * self._tokens_per_step(depth) * self.rho
             self._points[batch, depth] = Point(batch, tokens, depth, prompts)
         return self._points[batch, depth]
+
+    def _tokens_per_step(self, depth: int) -> float:
+        if depth not in self._tokens:
+            self._tokens[depth] = self.survival.tokens_per_step(depth)
+        return self._tokens[depth]
+
+    def _doubt(self, depth: int, other: int) -> float:
+        """Standard deviation of ln(E_depth / E_other)."""
+        if (depth, other) not in self._doubts:
+            self._doubts[depth, other] = self.survival.uncertainty(depth, other)
+        return self._doubts[depth, other]
 
     def seconds_without(self, batch: float) -> float:
         """T(B, 0) of an engine that was started without a proposer."""
@@ -90,7 +104,7 @@ class Estimates:
         best = max(depths, key=lambda depth: self.rate(batch, depth))
         expected = -math.log(self.seconds_without(batch) * self.rate(batch, best))
         time = self.cost.uncertainty(self._point_without(batch), self._point(batch, best))
-        return Gain(expected, math.hypot(time, self.survival.uncertainty(0, best)))
+        return Gain(expected, math.hypot(time, self._doubt(0, best)))
 
     def _point_without(self, batch: float) -> Point:
         return self._point(batch, 0)._replace(loaded=False)
@@ -105,13 +119,13 @@ class Estimates:
 
     def rate(self, batch: float, depth: int) -> float:
         """J(k | B) as expected: for figures."""
-        return self.survival.tokens_per_step(depth) / self.seconds(batch, depth)
+        return self._tokens_per_step(depth) / self.seconds(batch, depth)
 
     def gain(self, batch: float, depth: int, current: int) -> Gain:
         """Compare two depths at a batch: what the new one brings, and how sure that is."""
         expected = math.log(self.rate(batch, depth) / self.rate(batch, current))
         time = self.cost.uncertainty(self._point(batch, depth), self._point(batch, current))
-        return Gain(expected, math.hypot(time, self.survival.uncertainty(depth, current)))
+        return Gain(expected, math.hypot(time, self._doubt(depth, current)))
 
     def score(self, batch: float, depth: int, current: int) -> float:
         """ln(J_depth / J_current) for choosing: less its uncertainty, and depth 0 less its blindness."""
