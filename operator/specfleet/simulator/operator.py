@@ -9,7 +9,7 @@ from specfleet.api.objectives import EffectiveObjectives, EffectiveTuning
 from specfleet.api.schedule import Document
 from specfleet.engines.metrics_vllm import BUILTIN
 from specfleet.simulator.pod import NAMESPACE, Pod
-from specfleet.simulator.policy import Policy
+from specfleet.simulator.policy import Policy, keep
 from specfleet.simulator.pool import EPOCH, ongoing
 from specfleet.simulator.prometheus import SimulatedPrometheus, parse_selector
 from specfleet.simulator.scenario import Scenario
@@ -37,7 +37,8 @@ class SimulatedOperator:
         self.document = Document(1, FENCE, scenario.max_depth, policy.table, _date(0.0))
         self._scenario = scenario
         self._prometheus = prometheus
-        self._controller = policy.controller()
+        self._reads = policy.controller is not None or len(scenario.slices) > 1
+        self._controller = policy.controller() if policy.controller is not None else keep
         self._settings = settings_of(scenario)
         self._memory = Memory()
         scrape = scenario.telemetry.scrape_seconds
@@ -74,6 +75,8 @@ class SimulatedOperator:
         return readings, outcome, self.document
 
     def _read(self, owned: frozenset[PodKey], now: float) -> tuple[Readings, str | None]:
+        if not self._reads:
+            return Readings(), None
         at = now - EPOCH
         self._prometheus.unreachable = ongoing(self._scenario.faults, "outage", at)
         self._prometheus.warns = ongoing(self._scenario.faults, "warning", at)

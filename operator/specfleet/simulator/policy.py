@@ -22,7 +22,7 @@ class Controller(Protocol):
 
 
 def keep(settings: PoolSettings, evidence: Evidence, memory: Memory, now: float) -> Outcome:
-    """Never change the table: static depths and profiled tables."""
+    """Never change the table."""
     return Outcome(Hold("Pinned", "this policy never pushes"), memory, "Active")
 
 
@@ -30,12 +30,15 @@ def keep(settings: PoolSettings, evidence: Evidence, memory: Memory, now: float)
 class Policy:
     """One way to choose depths. ``table`` is in force at the start, ``controller`` makes a new one per run.
 
+    ``controller`` None: the table stays (static depths, profiled tables). Then nothing is read from
+    Prometheus, unless pods are in slices, which are judged by what is read.
+
     ``rule`` other than TABLE lets the engine itself choose on every step (`specfleet.simulator.state`).
     ``loaded`` False: hard-off, all pods start without a proposer.
     """
 
     name: str
     table: Table
-    controller: Callable[[], Controller] = lambda: keep
+    controller: Callable[[], Controller] | None = None
     rule: int = TABLE
     loaded: bool = True

@@ -46,7 +46,8 @@ def a_scenario(
 
 
 def static(depth: int) -> Policy:
-    return Policy(f"static-{depth}", flat(depth))
+    """A policy that reads all and changes nothing."""
+    return Policy(f"static-{depth}", flat(depth), lambda: keep)
 
 
 def pushing(*pushes: tuple[int, Table], start: int = 2) -> Policy:
