@@ -24,7 +24,14 @@ from dev.evaluation.means import (
     quantile,
 )
 from dev.evaluation.plan import OFF, ORACLE, OURS
-from dev.evaluation.scenarios import ADVERSARIAL_DAY, COLLAPSE, MISSING_DATA, STEP_OVERLOAD, TABLE_SCENARIOS
+from dev.evaluation.scenarios import (
+    ADVERSARIAL_DAY,
+    COLLAPSE,
+    DAYS,
+    MISSING_DATA,
+    STEP_OVERLOAD,
+    TABLE_SCENARIOS,
+)
 
 from specfleet import published
 
@@ -159,15 +166,26 @@ def _reactions(results: Sequence[Result]) -> list[Figure]:
 
 
 def _pushes(results: Sequence[Result], table: Sequence[Result]) -> list[Figure]:
+    """Targets are those of a day of 24 h; the table's scenarios press one into two hours."""
     hourly = [float(one["pushesWorstHour"]) for one in results if one["policy"] == OURS]
-    pushes = _mean(of_policy(table, OURS, "pushes"))
-    back = _mean(of_policy(table, OURS, "reversals"))
-    often = _mean(of_policy(table, OURS, "reversalsWorst"))
+    days = [one for one in results if one["scenario"] in {day.name for day in DAYS}]
     return [
         _figure("pushes, worst hour", max(hourly, default=None), "per hour", _Target(6, "must")),
-        _figure("pushes, mean", _value(pushes, ""), "per hour", _Target(1, "must"), _error(pushes, "")),
-        _figure("reversals of a bin", _value(back, ""), "per day", _Target(1, "must"), _error(back, "")),
-        _figure("reversals, worst bin", _value(often, ""), "per day", _Target(1, "must"), _error(often, "")),
+        *_often(days, "a day", _Target(1, "must")),
+        *_often(table, "days of two hours", _Target(1)),
+    ]
+
+
+def _often(results: Sequence[Result], where: str, target: "_Target") -> list[Figure]:
+    rows = (
+        ("pushes, mean", "pushes", "per hour"),
+        ("reversals of a bin", "reversals", "per day"),
+        ("reversals, worst bin", "reversalsWorst", "per day"),
+    )
+    means = [(name, _mean(of_policy(results, OURS, key)), unit) for name, key, unit in rows]
+    return [
+        _figure(f"{name}, {where}", _value(mean, ""), unit, target, _error(mean, ""))
+        for name, mean, unit in means
     ]
 
 

@@ -10,6 +10,7 @@ from dev.evaluation.scenarios import (
     ADVERSARIAL_DAY,
     CANARIES,
     COLLAPSE,
+    DAYS,
     MISSING_DATA,
     SCENARIOS,
     STEP_OVERLOAD,
@@ -49,12 +50,13 @@ OURS, ORACLE, OFF, CANARY_POLICY = "ours", "oracle", "hard-off", "static-2"
 _ONLY = {
     ADVERSARIAL.name: (OFF, OURS),
     ADVERSARIAL_DAY.name: (OFF, OURS),
+    **{one.name: (OFF, OURS) for one in DAYS},
     STEP_OVERLOAD.name: (OURS,),
     COLLAPSE.name: (OURS,),
     MISSING_DATA.name: (OURS,),
     **{one.name: (CANARY_POLICY,) for one in CANARIES},
 }
-_DAYS = {ADVERSARIAL_DAY.name, *(one.name for one in CANARIES)}
+_DAYS = {one.name for one in (*DAYS, ADVERSARIAL_DAY, *CANARIES)}
 _DAY_SEEDS = 3  # of scenarios that last a day
 
 

@@ -132,6 +132,14 @@ def test_ratios_and_differences_are_paired_by_scenario_and_seed() -> None:
     assert of_policy(results, "ours", "latency") == {"base-diurnal": {1: 20.0, 2: 5.0}}
 
 
+def test_pushes_and_reversals_are_promised_for_a_day_of_24_hours() -> None:
+    results = [a_cell("ours", 1, pushes=3.0), a_cell("ours", 1, scenario="weak-day", pushes=0.4)]
+
+    day, pressed = (figure(results, f"pushes, mean, {where}") for where in ("a day", "days of two hours"))
+    assert (day["value"], day["kind"], day["met"]) == (0.4, "must", True)
+    assert (pressed["value"], pressed["kind"], pressed["met"]) == (3.0, "stretch", False)
+
+
 @pytest.mark.parametrize(("share", "expected"), [(0.5, 3.0), (0.95, 5.0), (0.2, 1.0)])
 def test_a_quantile_is_a_value_that_was_seen(share: float, expected: float) -> None:
     assert quantile([5.0, 1.0, 4.0, 2.0, 3.0], share) == expected
