@@ -35,7 +35,7 @@ _STEP_LIMIT = 0.3
 _CONVERGED = 0.1  # what a step would gain in log posterior; numbers that no window tells creep on for less
 _ROUGHLY = 1.0
 _STARTS = (0.0, -1.3, -2.6)  # ln c less its prior's: the knee of unknown hardware may lie far away
-_ROUGH_SD = 0.15  # of ln T, where windows count as if they had nothing in common
+_ROUGH_INVERSE = 1.0 / 0.15**2  # sd of ln T, where windows count as if they had nothing in common
 _PAIR_SECONDS = 90.0
 _PAIR_BATCH = 0.1
 _PRIOR_PAIRS = 4.0
@@ -72,8 +72,9 @@ class Regression:
         self._observed = np.log([w.seconds for w in windows])
         self._prior_logs = np.log(prior.seconds)
         self._prior_precision = np.diag(1.0 / np.square(prior.sd))
-        self._begin(1.0 / _ROUGH_SD**2)
-        left = self._descend(1.0 / _ROUGH_SD**2, _ROUGHLY)
+        self._begin(_ROUGH_INVERSE)
+        self._descend(_ROUGH_INVERSE, _ROUGHLY)
+        left = self._left_by(self._logs)
         prompts = prompts_share(self._rows, np.exp(self._logs)) * np.array([w.prompts_sd for w in windows])
         pairs = _pairs(windows, left, prompts)
         self._restless = _restlessness(pairs)
@@ -103,9 +104,10 @@ class Regression:
         return covariance
 
     def _fit(self) -> None:
-        self._left = self._inverse @ self._descend(self._inverse, _CONVERGED)
+        self._descend(self._inverse, _CONVERGED)
         self._numbers = np.exp(self._logs)
-        _, slopes = log_seconds(self._rows, self._numbers)
+        predicted, slopes = log_seconds(self._rows, self._numbers)
+        self._left = self._inverse @ (self._observed - predicted)
         self._weighted = slopes.T @ self._inverse
         # Squares of the roots' images are the variances that the matrices give.
         self._root = np.linalg.cholesky(self._inverse)
@@ -118,22 +120,21 @@ class Regression:
 
     def _misfit(self, logs: Vector, inverse: Vector | float) -> float:
         left, away = self._left_by(logs), logs - self._prior_logs
-        weighted = left * inverse if isinstance(inverse, float) else left @ inverse
-        return float(weighted @ left + away @ self._prior_precision @ away)
+        return float(_weigh(left, inverse) @ left + away @ self._prior_precision @ away)
 
     def _left_by(self, logs: Vector) -> Vector:
         left: Vector = self._observed - log_seconds(self._rows, np.exp(logs))[0]
         return left
 
-    def _descend(self, inverse: Vector | float, converged: float) -> Vector:
-        """Damped Gauss-Newton on ln T to the optimum of the numbers; gives what they leave of ln T.
+    def _descend(self, inverse: Vector | float, converged: float) -> None:
+        """Damped Gauss-Newton on ln T to the optimum of the numbers.
 
         ``inverse`` of the covariance; a number: windows have nothing in common. ``converged``: the gain in
         log posterior that is not worth a step.
         """
         for _ in range(_MOST_STEPS):
             predicted, slopes = log_seconds(self._rows, np.exp(self._logs))
-            weighted = slopes.T * inverse if isinstance(inverse, float) else slopes.T @ inverse
+            weighted = _weigh(slopes.T, inverse)
             normal = weighted @ slopes + self._prior_precision
             away = self._logs - self._prior_logs
             gradient = weighted @ (self._observed - predicted) - self._prior_precision @ away
@@ -141,7 +142,6 @@ class Regression:
             self._logs = self._logs + np.clip(step, -_STEP_LIMIT, _STEP_LIMIT)
             if gradient @ step < converged:
                 break
-        return self._left_by(self._logs)
 
     def predict(self, places: Sequence[Place], now: float) -> list[Prediction]:
         """Predict T of each place at the machine's level of ``now``."""
@@ -181,6 +181,10 @@ class Regression:
 
 def _inverse_of(covariance: Vector, noise: Vector) -> Vector:
     return np.asarray(np.linalg.inv(covariance + np.diag(noise)), dtype=float)
+
+
+def _weigh(values: Vector, inverse: Vector | float) -> Vector:
+    return values * inverse if isinstance(inverse, float) else values @ inverse
 
 
 def _near(distance: Vector) -> Vector:

@@ -12,7 +12,7 @@ from specfleet.tuning.evidence import Evidence, usable
 from specfleet.tuning.interval import Counts, PodInterval
 from specfleet.tuning.learn import learn
 from specfleet.tuning.memory import Memory
-from specfleet.tuning.model import Place, log_seconds, rows_of
+from specfleet.tuning.model import log_seconds, rows_of
 from specfleet.tuning.windows import Window, beside, prompts_sd, remember
 
 # Overhead, memory, compute, per request, per cached token, drafting: a 70B model on 4 x H100.
@@ -39,6 +39,12 @@ def learnt(counts: Counts) -> Memory:
     return learn(Memory(), usable(evidence), evidence, some_settings(), bins(16), 15.0)
 
 
+def timed(window: Window, read: float) -> Window:
+    """Give the window the formula's own time for steps that read so many prompt tokens."""
+    (logs,), _ = log_seconds(rows_of((replace(window, prompts=read),)), NUMBERS)
+    return replace(window, seconds=exp(logs))
+
+
 def test_a_window_knows_the_prompt_tokens_that_its_steps_read_and_how_many_at_once() -> None:
     memory = learnt(COUNTS)
 
@@ -57,11 +63,9 @@ def test_an_engine_that_does_not_count_prompts_has_none() -> None:
 
 @pytest.mark.fault("vllm#48627")
 def test_windows_with_long_prompts_do_not_make_their_depth_look_dear() -> None:
-    # The true cost is the formula's own; depth 5 happened to be measured while long prompts came.
+    # Depth 5 happened to be measured while long prompts came.
     def window(i: int, depth: int, prompts: float) -> Window:
-        place = Place(4.0, 4.0 * (1 + depth), depth, 8000.0, prompts)
-        (logs,), _ = log_seconds(rows_of((place,)), NUMBERS)
-        return Window(15.0 * i, depth, 4.0, place.tokens, exp(logs), 300.0, 8000.0, prompts)
+        return timed(Window(15.0 * i, depth, 4.0, 4.0 * (1 + depth), 1.0, 300.0, 8000.0, prompts), prompts)
 
     spans = [(2, 20.0)] * 4 + [(5, 250.0)] * 2 + [(2, 20.0)] * 4
     windows = tuple(window(i, depth, prompts) for i, (depth, prompts) in enumerate(spans))
@@ -106,28 +110,14 @@ def test_windows_that_are_joined_join_their_doubts() -> None:
 
 
 def test_prompts_that_fell_into_the_steps_of_one_of_two_depths_do_not_make_it_dear() -> None:
-    # Every interval has steps of both. 200 prompt tokens a step are counted; those of depth 3 read them all.
-    def pair(i: int) -> list[Window]:
-        found = []
-        for depth, truly in ((2, 0.0), (3, 400.0)):
-            tokens = 16.0 * (1 + depth)
-            place = Place(16.0, tokens, depth, 16_000.0, truly)
-            (logs,), _ = log_seconds(rows_of((place,)), NUMBERS)
-            doubt = prompts_sd(0.5, 10.0)
-            found.append(
-                Window(15.0 * i, depth, 16.0, tokens, exp(logs), 200.0, 16_000.0, 200.0, prompts_sd=doubt)
-            )
-        return found
+    # Six intervals have steps of both. 200 prompt tokens a step are counted; those of depth 3 read them all.
+    def window(i: int, depth: int, share: float, read: float) -> Window:
+        doubt, tokens = prompts_sd(share, 10.0), 16.0 * (1 + depth)
+        counted = Window(15.0 * i, depth, 16.0, tokens, 1.0, 400.0 * share, 16_000.0, 200.0, prompts_sd=doubt)
+        return timed(counted, read)
 
-    def alone(i: int, depth: int) -> Window:
-        place = Place(16.0, 16.0 * (1 + depth), depth, 16_000.0, 200.0)
-        (logs,), _ = log_seconds(rows_of((place,)), NUMBERS)
-        doubt = prompts_sd(1.0, 10.0)
-        return Window(
-            15.0 * i, depth, 16.0, place.tokens, exp(logs), 400.0, 16_000.0, 200.0, prompts_sd=doubt
-        )
-
-    windows = (*(w for i in range(6) for w in pair(i)), *(alone(6 + i, 2 + i % 2) for i in range(4)))
+    mixed = [window(i, depth, 0.5, read) for i in range(6) for depth, read in ((2, 0.0), (3, 400.0))]
+    windows = (*mixed, *(window(6 + i, 2 + i % 2, 1.0, 200.0) for i in range(4)))
     seen = windows[1].seconds / windows[0].seconds
 
     def ratio(windows: tuple[Window, ...]) -> float:
