@@ -12,6 +12,8 @@ from datetime import UTC, datetime
 from typing import Any
 
 FORMAT = 1
+# Engines refuse more: above this a float cannot hold every integer, and metrics are floats.
+LARGEST_INTEGER = 2**53
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,24 +98,29 @@ class Document:
 
     @classmethod
     def from_json(cls, text: str) -> "Document":
-        """Read a file's text. Raises ValueError if it is not a valid document."""
+        """Read a file's text, as strictly as engines do. Raises ValueError if it is not a valid document.
+
+        What engines refuse must not pass here: it would be waited for, and never put right.
+        """
         try:
             body = json.loads(text)
+            issued_at = datetime.fromisoformat(body["issuedAt"].replace("Z", "+00:00"))
+            found = _whole(body, "format")
             document = cls(
-                version=int(body["version"]),
-                fence=int(body["fence"]),
-                max_depth=int(body["maxDepth"]),
+                version=_whole(body, "version"),
+                fence=_whole(body, "fence"),
+                max_depth=_whole(body, "maxDepth"),
                 table=from_rows(body["table"]),
-                issued_at=datetime.fromisoformat(body["issuedAt"].replace("Z", "+00:00")),
+                issued_at=issued_at,
             )
-        except (KeyError, TypeError, AttributeError) as error:
+        except (KeyError, TypeError, AttributeError, RecursionError) as error:
             raise ValueError(f"schedule.json lacks a field or has a wrong type: {error!r}") from error
-        if body.get("format") != FORMAT:
-            raise ValueError(
-                f"schedule.json has format {body.get('format')!r}, this operator writes {FORMAT}"
-            )
-        if found := problems(document.table, document.max_depth):
-            raise ValueError("; ".join(found))
+        if found != FORMAT:
+            raise ValueError(f"schedule.json has format {found}, this operator writes {FORMAT}")
+        if issued_at.tzinfo is None:
+            raise ValueError(f"issuedAt {body['issuedAt']} lacks its zone, such as Z")
+        if wrong := problems(document.table, document.max_depth):
+            raise ValueError("; ".join(wrong))
         return document
 
 
@@ -128,5 +135,18 @@ def to_rows(table: Table) -> list[dict[str, int]]:
 
 
 def from_rows(rows: Sequence[Mapping[str, Any]]) -> Table:
-    """Read the rows of a file or a status."""
-    return tuple(Row(row.get("maxRequests"), int(row["depth"])) for row in rows)
+    """Read the rows of a file or a status. Raises ValueError, KeyError or TypeError if they are none."""
+    for row in rows:
+        if unknown := sorted(row.keys() - {"maxRequests", "depth"}):
+            raise ValueError(f"a row has maxRequests and depth, not {unknown[0]!r}")
+    return tuple(
+        Row(_whole(row, "maxRequests") if "maxRequests" in row else None, _whole(row, "depth"))
+        for row in rows
+    )
+
+
+def _whole(holder: Mapping[str, Any], key: str) -> int:
+    value = holder[key]
+    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= LARGEST_INTEGER:
+        raise ValueError(f"{key} must be a whole number of 0 or more, not {value!r}")
+    return value
