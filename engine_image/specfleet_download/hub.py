@@ -133,6 +133,12 @@ class Repository:
                 words = f"the volume is full: {self.more_room()}"
             case OSError(errno=errno.EACCES | errno.EPERM | errno.EROFS):
                 words = "the volume cannot be written: the claim must be writable by the pod's user or group"
+            # The hub's client locks each file too, and does without only where nothing locks (ENOSYS).
+            case OSError(errno=errno.ENOLCK | errno.EOPNOTSUPP):
+                words = (
+                    "the volume does not lock files, which pods that share it need: mount the claim with "
+                    "locks (for NFS: its lock service), or leave out model.cacheClaim"
+                )
             case OSError() if "Consistency check failed" in str(error):
                 words = "a file arrived with another size than the hub named: it is fetched at the next start"
             case httpx2.HTTPError() | LocalEntryNotFoundError() | ConnectionError():

@@ -265,6 +265,8 @@ def test_too_little_room_is_said_before_the_first_byte(
         (errno.EDQUOT, "the volume is full"),
         (errno.EACCES, "the volume cannot be written"),
         (errno.EROFS, "the volume cannot be written"),
+        (errno.ENOLCK, "the volume does not lock files"),
+        (errno.EOPNOTSUPP, "the volume does not lock files"),
     ],
 )
 def test_what_the_volume_refuses_is_said(
