@@ -316,16 +316,18 @@ def wait_ready(kube: Kube, namespace: str, name: str, *, seconds: float = 120) -
     found = wait_for(f"{namespace}/{name} is Ready", ready, seconds=seconds)
     if engine_pods(kube, namespace, name):
         # A Service gets its endpoints later, the more the cluster has to do; until then the API server's
-        # proxy says that there is no such Service.
+        # proxy says that there is no such Service, or that nobody is behind it.
         wait_for(f"{namespace}/{name} has endpoints", lambda: endpoints(kube, namespace, name), seconds=60)
     return found
 
 
 def endpoints(kube: Kube, namespace: str, name: str) -> list[dict[str, Any]]:
-    """Give the endpoints of a Service that requests may go to."""
-    slices = kube.list("endpointslices", namespace, f"kubernetes.io/service-name={name}")
-    found = [endpoint for each in slices for endpoint in each.get("endpoints") or ()]
-    return [endpoint for endpoint in found if endpoint["conditions"].get("ready")]
+    """Give the addresses that the API server's proxy sends requests to.
+
+    It reads Endpoints (pkg/registry/core/service/storage), which another controller writes than the slices.
+    """
+    found = kube.get("endpoints", namespace, name) or {}
+    return [address for subset in found.get("subsets") or () for address in subset.get("addresses") or ()]
 
 
 def pool_status(kube: Kube, namespace: str, name: str) -> dict[str, Any]:
