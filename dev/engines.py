@@ -13,7 +13,7 @@ from pathlib import Path
 
 from dev.pages import asked_to_check, write_or_check
 
-from specfleet.api.engine_versions import DIALECTS, OWN_ENGINES, TESTED_VERSIONS, methods
+from specfleet.api.engine_versions import DIALECTS, OWN_ENGINES, TESTED_VERSIONS, methods, versions_of
 from specfleet.api.resource import Spec
 from specfleet.api.speculation_spec import MODEL_METHODS
 from specfleet.engines.registry import ENGINES
@@ -56,6 +56,7 @@ Eight H200 give 170 minutes. A pod that hangs is told from one that loads only w
 The image is vLLM's own. An init container copies specfleet's plug-in beside it; it is a scheduler class that
 follows the schedule file, with its metrics on port 9404. vLLM starts with a schedule that names every depth
 from 0 to `depth.max`, so that buffers and graphs exist; `maxNumSeqs` must be at least `depth.max` + 1 for it.
+With `--data-parallel-size` above 1 it drops the schedule, and runs one depth.
 The pod is started when 4 tokens came through the proposer, runs as user 65532 on a read-only root with its
 caches in `/tmp`, and has 1 GiB of shared memory and 1 GiB more for each GPU. On SIGTERM, 15 s after it has
 left its Services, it finishes its streams for 120 s (`--shutdown-timeout`). A key is given as `VLLM_API_KEY`
@@ -68,9 +69,9 @@ begins with the schedule that is mounted.
 
 ![Depth, load, accepted length and time per output token of one run on vLLM](images/demo-vllm.png)
 
-*`make demo ENGINE=vllm` on two CPU cores, 38 minutes: SmolLM2-135M in the CPU build of vLLM 0.32, drafts by
-n-gram. What the tuner had settled on makes 1, .98, .98 and 1 times the speed of the best pinned depth in the
-four phases; a token of repetitive text takes .31 of the time without speculation; three pushes beside probes,
+*`make demo ENGINE=vllm` on two CPU cores, 30 minutes with a fresh Python environment: SmolLM2-135M in the CPU
+build of vLLM 0.32, drafts by n-gram. What the tuner had settled on is the best pinned depth in each of the
+four phases; a token of repetitive text takes .30 of the time without speculation; three pushes beside probes,
 no failed request, no differing text, no restart.*
 
 ## SGLang
@@ -80,6 +81,7 @@ a batch up after it was padded to the next size that it has a graph for, so the 
 size. Its drain ends with the grace period only. Beside adapters, and over stages with
 `SGLANG_ENABLE_PP_SPEC`, it runs EAGLE heads at one depth. **SGLang itself was not run**: arguments and rules
 are read in the released source of 0.5.23, metrics in what its collector writes ([metrics.md](metrics.md)).
+Versions before 0.5.20 are refused: they have no `/ready` for the readiness probe.
 
 ## What there is
 
@@ -138,7 +140,7 @@ def _row(served: str, method: str, spec: Spec, runs: set[tuple[str, str]]) -> st
     engine, _, line = served.partition(" ")
     actuation = ENGINES[engine].actuation(spec)
     depth = "none" if method == "none" else actuation.actuator
-    version = f"{line}.x" if line else ""
+    version = versions_of(line) if line else ""
     return f"| {engine} | {version} | {method} | {depth} | {_evidence(served, method, runs)} |\n"
 
 

@@ -28,8 +28,8 @@ def test_the_page_is_what_the_adapters_give(monkeypatch: pytest.MonkeyPatch) -> 
         ("vllm 0.32.x", "eagle3", "live"),
         ("vllm 0.33.x", "ngram", "live"),
         ("vllm 0.32.x", "medusa", "fixed"),
-        ("sglang 0.5.x", "eagle", "rollout"),
-        ("sglang 0.5.x", "ngram", "fixed"),
+        ("sglang 0.5.20 and later", "eagle", "rollout"),
+        ("sglang 0.5.20 and later", "ngram", "fixed"),
         ("builtin", "medusa", "live"),
     ],
 )
