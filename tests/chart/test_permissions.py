@@ -16,7 +16,7 @@ OPERATOR = {"kind": "ServiceAccount", "name": "specfleet-operator", "namespace":
 # reference: what the operator does with each kind. Server-side apply is create and patch.
 NEEDED: set[Grant] = {
     *(("specfleet.dev", "speculativedeployments", verb) for verb in ("get", "list", "watch")),
-    *(("specfleet.dev", "speculativedeployments/status", verb) for verb in ("get", "patch")),
+    ("specfleet.dev", "speculativedeployments/status", "patch"),
     *(
         (group, resource, verb)
         for group, resource in (
@@ -24,11 +24,12 @@ NEEDED: set[Grant] = {
             ("", "services"),
             ("", "configmaps"),
             ("policy", "poddisruptionbudgets"),
-            ("monitoring.coreos.com", "podmonitors"),
         )
         for verb in ("get", "list", "watch", "create", "patch", "delete")
     ),
-    *(("", "pods", verb) for verb in ("get", "list", "watch", "patch")),
+    # Garbage collection removes them with their owner, and nobody waits for a change of one.
+    *(("monitoring.coreos.com", "podmonitors", verb) for verb in ("get", "list", "create", "patch")),
+    *(("", "pods", verb) for verb in ("list", "patch")),
     *(("events.k8s.io", "events", verb) for verb in ("create", "patch")),
 }
 # In either mode: CRDs and nodes have no namespace.

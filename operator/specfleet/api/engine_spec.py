@@ -13,7 +13,7 @@ from specfleet.api.engine_versions import (
     TESTED_VERSIONS,
     VLLM,
     pattern_of,
-    release_line,
+    versions_of,
 )
 from specfleet.api.env_vars import EnvVar
 from specfleet.api.fields import NOT_STORED, GoDuration, Percent, Written
@@ -65,7 +65,8 @@ def _leaves_alone(engine: str, flags: tuple[str, ...]) -> Callable[["EngineSpec"
 
 
 def _speaks(engine: str, lines: tuple[str, ...]) -> Callable[["EngineSpec"], bool]:
-    return lambda own: own.type != engine or own.version == "" or release_line(own.version) in lines
+    pattern = re.compile(pattern_of(lines))
+    return lambda own: own.type != engine or own.version == "" or pattern.fullmatch(own.version) is not None
 
 
 def _only_foreign(attribute: str) -> Callable[["EngineSpec"], bool]:
@@ -128,7 +129,8 @@ class EngineSpec(Written):
     """Further command-line arguments of the engine, after specfleet's own; never a flag that specfleet sets.
     Default: none. Changing them rolls the pods and starts a new baseline."""
     env: Annotated[tuple[EnvVar, ...], Field(max_length=64), ListMap("name")] = ()
-    """Further environment variables of the engine. Default: none. Changing them rolls the pods."""
+    """Further environment variables of the engine. Default: none. Changing them rolls the pods
+    and starts a new baseline."""
     simulated: SimulatedSpec | None = None
     """Cost and acceptance of the simulated engine; only with engine.type simulated. Default: its own
     defaults."""
@@ -159,7 +161,7 @@ class EngineSpec(Written):
         ),
         *(
             Rule(
-                f"engine.type {engine} is known in the versions {', '.join(f'{line}.x' for line in lines)}: "
+                f"engine.type {engine} is known in the versions {', '.join(map(versions_of, lines))}: "
                 f"write version: {TESTED_VERSIONS[engine]}, or leave it out",
                 f"self.type != '{engine}' || !has(self.version) || self.version == '' || "
                 f"self.version.matches('{pattern_of(lines)}')",

@@ -13,6 +13,12 @@ OWN_ENGINES = (BUILTIN, SIMULATED)
 DIALECTS: Mapping[str, tuple[str, ...]] = MappingProxyType({VLLM: ("0.32", "0.33"), SGLANG: ("0.5",)})
 """Release lines whose arguments and names are known, oldest first."""
 
+# Readiness asks /ready, which 0.5.19 does not have: its pods would never serve. Read in both releases.
+_SINCE: Mapping[str, tuple[str, str]] = MappingProxyType(
+    {"0.5": ("0.5.20 and later", "([2-9][0-9]|[1-9][0-9]{2,})")}
+)
+"""Release lines that are known from a later version on: those versions in words, and their last numbers."""
+
 TESTED_VERSIONS: Mapping[str, str] = MappingProxyType({VLLM: "0.32.0", SGLANG: "0.5.23"})
 """Version that is meant where a resource names none."""
 
@@ -35,9 +41,19 @@ def release_line(version: str) -> str:
     return ".".join(version.split(".")[:2])
 
 
+def versions_of(line: str) -> str:
+    """Say in words which versions of a release line are known: ``0.32.x``."""
+    return _SINCE[line][0] if line in _SINCE else f"{line}.x"
+
+
 def pattern_of(lines: Sequence[str]) -> str:
-    """Give the pattern that versions of these release lines match."""
-    return f"^({'|'.join(line.replace('.', '[.]') for line in lines)})[.][0-9]+$"
+    """Give the pattern that the known versions of these release lines match."""
+    return f"^({'|'.join(_pattern(line) for line in lines)})$"
+
+
+def _pattern(line: str) -> str:
+    last = _SINCE[line][1] if line in _SINCE else "[0-9]+"
+    return f"{line}.".replace(".", "[.]") + last
 
 
 def methods(engine: str, version: str = "") -> tuple[str, ...]:

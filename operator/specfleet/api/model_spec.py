@@ -63,6 +63,7 @@ class ModelSpec(Written):
         Field(max_length=128),
         Rules(matching("^[A-Za-z0-9._/:-]*$", "servedName must be letters, digits and . _ / : - only")),
     ] = ""
-    """Name of the model in requests. Default: metadata.name. Changing it rolls the pods."""
+    """Name of the model in requests. Default: metadata.name. Changing it rolls the pods and starts
+    a new baseline."""
 
     rules: ClassVar[tuple[Rule, ...]] = hub_only_rules("model")

@@ -20,7 +20,7 @@ from specfleet.api.fields import (
 )
 from specfleet.api.owned import OWNED_PREFIXES, REFUSED_ANNOTATION_PREFIXES
 from specfleet.api.pod_volumes import Volume, VolumeMount
-from specfleet.api.rules import ListMap, Rule
+from specfleet.api.rules import ListMap, Rule, Rules
 
 
 class Resources(Written):
@@ -91,6 +91,20 @@ def _without(prefixes: tuple[str, ...], field: str) -> Rule:
     )
 
 
+# A rule and no set: the list stays one field of whoever applied it.
+PullSecrets = Annotated[
+    tuple[ObjectName, ...],
+    Field(max_length=8),
+    Rules(
+        Rule(
+            "names a Secret more than once: keep one",
+            "self.all(name, self.exists_one(other, other == name))",
+            lambda names: len(set(names)) == len(names),
+        )
+    ),
+]
+
+
 class PodSettings(Written):
     """The allow-listed part of a pod; nothing else can be set."""
 
@@ -108,7 +122,7 @@ class PodSettings(Written):
     """How the pool's pods are spread over nodes or zones. Default: not. Changing it rolls the pods."""
     priority_class_name: OptionalObjectName = ""
     """PriorityClass of the pods. Default: the cluster's. Changing it rolls the pods."""
-    image_pull_secrets: Annotated[tuple[ObjectName, ...], Field(max_length=8)] = ()
+    image_pull_secrets: PullSecrets = ()
     """Names of Secrets with registry credentials. Default: none. Changing it rolls the pods."""
     service_account_name: OptionalObjectName = ""
     """Service account of the pods; the operator's configuration must allow it. Default: the namespace's

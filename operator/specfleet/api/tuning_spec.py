@@ -16,12 +16,14 @@ class Objectives(Written):
     """
 
     time_per_output_token: GoDuration | None = None
-    """Longest mean time per output token, a Go duration such as 40ms. Default: no limit. Applied live."""
+    """Longest mean time per output token, a Go duration such as 40ms. The fastest token is sought in any
+    case; the last decision says when no known depth keeps this. Default: no limit. Applied live."""
     time_to_first_token: GoDuration | None = None
-    """Longest p95 of the time to the first token, a Go duration. Default: no limit. Applied live."""
+    """Longest p95 of the time to the first token, a Go duration; while more are late nothing is tried out.
+    Default: no limit. Applied live."""
     queue_delay: GoDuration | None = None
-    """Longest mean wait before a request starts, a Go duration; above it depth is lowered first. Default:
-    half of timeToFirstToken, without one no limit. Applied live."""
+    """Longest mean wait before a request starts, a Go duration; above it a shallower depth need not be
+    better for certain. Default: half of timeToFirstToken, without one no limit. Applied live."""
     kv_headroom_percent: Percent | None = None
     """Share of KV-cache blocks that must stay free, in percent; below it depth is lowered. Default: 10.
     Applied live."""

@@ -22,7 +22,7 @@ def simulate(
         # Not at the top: the operator's image has neither the compiler nor the means to draw.
         from specfleet.cli.comparison import compare  # noqa: PLC0415
     except ModuleNotFoundError as error:
-        typer.echo(f"{error.name} is missing: pip install 'specfleet[simulator]'", err=True)
+        typer.echo(f"{error.name} is missing: pip install '.[simulator]' in a checkout", err=True)
         raise typer.Exit(1) from error
     try:
         body = yaml.safe_load(file.read_text(encoding="utf-8"))

@@ -7,6 +7,7 @@ Nothing is retried here: the work queue is the retry.
 
 import asyncio
 import json
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -38,6 +39,9 @@ LIST_ATTEMPTS = 3
 APPLY_PATCH = "application/apply-patch+yaml"
 MERGE_PATCH = "application/merge-patch+json"
 METADATA_LIST = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
+
+# Which field, and what is wrong with it; the value may follow behind a comma.
+_MISTYPED_FIELD = re.compile(r"(?:^ *|\): )([.]\S+: [^,\n]+)", re.MULTILINE)
 
 _ERRORS: dict[int, type[ClusterError]] = {
     400: Invalid,
@@ -219,6 +223,9 @@ def _error(status: int, text: bytes) -> type[ClusterError]:
     # Another object has the name by now: the API server calls that an attempt to change the uid.
     if status == 422 and _faults(text)[1] == ["metadata.uid"]:
         return Conflict
+    # A field that the kind lacks: no fault of the server, as 500 would mean (kubernetes/kubernetes#139253).
+    if status == 500 and _faults(text)[0] == "Invalid":
+        return Invalid
     return _ERRORS.get(status, Unavailable)
 
 
@@ -233,8 +240,11 @@ def _faults(text: bytes) -> tuple[str, list[str], str]:
     """Give the reason, the fields at fault, and the message in one line."""
     try:
         status: dict[str, Any] = json.loads(text)
+        message = str(status.get("message", ""))
+        if message.startswith("failed to create typed patch object"):
+            return "Invalid", _MISTYPED_FIELD.findall(message), ""
         causes = (status.get("details") or {}).get("causes") or []
         fields = sorted({str(cause["field"]) for cause in causes if cause.get("field")})
-        return str(status.get("reason", "")), fields, " ".join(str(status.get("message", "")).split())
+        return str(status.get("reason", "")), fields, " ".join(message.split())
     except (ValueError, AttributeError, TypeError, KeyError):
         return "", [], ""

@@ -1,4 +1,4 @@
-"""Changes of conditions: which of them are news, and how a fault is put over what was planned. Pure."""
+"""Changes of conditions: which of them are news, and what is said where nothing can be planned. Pure."""
 
 import copy
 from collections.abc import Mapping, Sequence
@@ -24,23 +24,34 @@ def own_status(live: Object) -> Object:
     return copy.deepcopy(own)
 
 
-def with_degraded(
-    status: Object, live: Object, *, reason: str, messages: Sequence[str], now: datetime
-) -> Object:
-    """Put condition Degraded over a status, at the live object's generation."""
-    generation = live["metadata"].get("generation")
-    others = [entry for entry in status.get("conditions", ()) if entry["type"] != "Degraded"]
-    before = _by_type(live).get("Degraded", {})
-    since = before.get("lastTransitionTime") if before.get("status") == "True" else None
-    degraded = {
-        "type": "Degraded",
-        "status": "True",
-        "reason": reason,
-        "message": "; ".join(messages)[:1024],
-        "observedGeneration": generation,
-        "lastTransitionTime": since or now.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
-    }
-    return {**status, "observedGeneration": generation, "conditions": [*others, degraded]}
+def invalid_status(live: Object, problems: Sequence[str], now: datetime) -> Object:
+    """Say of a resource that cannot be read that nothing of its generation is in force; the counts stay."""
+    own, generation, before = own_status(live), live["metadata"].get("generation"), _by_type(live)
+    said = (
+        ("Ready", "False", "Blocked", "the spec is invalid: see Degraded"),
+        ("Progressing", "False", "Blocked", "every pool stays as it is: see Degraded"),
+        ("Degraded", "True", "ResourceInvalid", "; ".join(problems)[:1024]),
+    )
+    conditions = [
+        {
+            "type": kind,
+            "status": status,
+            "reason": reason,
+            "message": message,
+            "observedGeneration": generation,
+            "lastTransitionTime": _since(before.get(kind, {}), status, now),
+        }
+        for kind, status, reason, message in said
+    ]
+    kinds = {kind for kind, *_ in said}
+    others = [entry for entry in own["conditions"] if entry["type"] not in kinds]
+    return {**own, "observedGeneration": generation, "conditions": [*others, *conditions]}
+
+
+def _since(before: Mapping[str, Any], status: str, now: datetime) -> str:
+    if before.get("status") == status:
+        return str(before["lastTransitionTime"])
+    return now.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def news(live: Object, status: Object) -> tuple[Mapping[str, Any], ...]:

@@ -8,11 +8,11 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from specfleet.planning.names import APPLIED_HASH
+from specfleet.planning.names import APPLIED_HASH, SCHEDULE_KEY
 from specfleet.planning.observed import ObjectKey
 
-# Of metadata only what we write: controllers annotate too. Data of the ConfigMaps is the tuner's, and status
-# the controllers'.
+# Of metadata only what we write: controllers annotate too. Of the data the schedule is the tuner's, and
+# status is the controllers'.
 OWN_PREFIXES = ("specfleet.dev/", "app.kubernetes.io/")
 
 
@@ -36,6 +36,7 @@ def _digest(live: Mapping[str, Any]) -> str:
         "labels": _own(metadata.get("labels")),
         "annotations": _own(metadata.get("annotations")),
         "spec": live.get("spec"),
+        "data": {key: value for key, value in (live.get("data") or {}).items() if key != SCHEDULE_KEY},
     }
     return hashlib.sha256(json.dumps(part, sort_keys=True).encode()).hexdigest()
 

@@ -84,8 +84,16 @@ class PoolView:
         return frozenset(key for key, pod in self.ready.items() if (at := _started(pod)) and at > since)
 
 
-async def read_fleet(client: ClusterClient, namespaces: Sequence[str]) -> list[list[PoolView]]:
-    """Read every resource with its pools. Raises ClusterError."""
+@dataclass(frozen=True, slots=True)
+class ResourceView:
+    """One resource as the cluster shows it, and its pools; an invalid one has none that could be tuned."""
+
+    live: Object
+    pools: Sequence[PoolView]
+
+
+async def read_fleet(client: ClusterClient, namespaces: Sequence[str]) -> list[ResourceView]:
+    """Read every resource that is not being deleted, with its pools. Raises ClusterError."""
     scopes: Sequence[str | None] = namespaces or (None,)
     selector = {names.DEPLOYMENT_LABEL: None}
     answers = await asyncio.gather(
@@ -104,16 +112,18 @@ async def read_fleet(client: ClusterClient, namespaces: Sequence[str]) -> list[l
         key = (metadata["namespace"], labels[names.DEPLOYMENT_LABEL], labels.get(names.POOL_LABEL, ""))
         pods_by_pool[key][(metadata["namespace"], metadata["name"])] = pod
     maps_by_name = {(item["metadata"]["namespace"], item["metadata"]["name"]): item for item in maps}
-    return [_views(live, pods_by_pool, maps_by_name) for live in resources]
+    return [
+        ResourceView(live, _pools(live, pods_by_pool, maps_by_name))
+        for live in resources
+        if not live["metadata"].get("deletionTimestamp")
+    ]
 
 
-def _views(
+def _pools(
     live: Object,
     pods: Mapping[PoolKey, Mapping[PodKey, Object]],
     maps: Mapping[tuple[str, str], Object],
 ) -> list[PoolView]:
-    if live["metadata"].get("deletionTimestamp"):
-        return []
     try:
         resource = validate(live)
     except InvalidResource:

@@ -66,7 +66,9 @@ def registry(
             queue.add(Key(metadata["namespace"], metadata["name"]), revision=revision)
 
     async def owned_event(namespace: str | None, labels: Any, **_: Any) -> None:
-        queue.add(Key(namespace or "", labels[DEPLOYMENT_LABEL]), delay_seconds=OWNED_DELAY_SECONDS)
+        # An empty value names no resource: a key of it would ask for the list of all, and fail for ever.
+        if name := labels[DEPLOYMENT_LABEL]:
+            queue.add(Key(namespace or "", name), delay_seconds=OWNED_DELAY_SECONDS)
 
     for kind in OWNED_KINDS:
         kopf.on.event(*_place(kind), labels={DEPLOYMENT_LABEL: kopf.PRESENT}, registry=handlers, id="owned")(

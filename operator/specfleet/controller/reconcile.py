@@ -16,15 +16,16 @@ from specfleet.api.kinds import SPECULATIVE_DEPLOYMENT, Object
 from specfleet.api.resource import SpeculativeDeployment
 from specfleet.api.validation import InvalidResource, validate
 from specfleet.cluster.client import RECONCILE_MANAGER, ClusterClient
-from specfleet.cluster.errors import Forbidden, Invalid, NotFound
+from specfleet.cluster.errors import ClusterError, Forbidden, Invalid, NotFound
 from specfleet.cluster.events import EventRecorder
 from specfleet.controller import conditions
 from specfleet.controller.drift import digests
 from specfleet.controller.figures import Figures
 from specfleet.controller.key import Key
 from specfleet.controller.observe import Observer
+from specfleet.engines.engine import Refusal
 from specfleet.planning.observed import ObjectKey, Observed
-from specfleet.planning.plan import Plan, plan
+from specfleet.planning.plan import Desired, Plan, plan
 from specfleet.planning.status import status as planned_status
 
 JITTER = 0.2
@@ -89,7 +90,8 @@ class Reconciler:
         try:
             resource = validate(live)
         except InvalidResource as invalid:
-            await self._refuse(live, memory, "ResourceInvalid", tuple(map(str, invalid.problems)))
+            status = conditions.invalid_status(live, tuple(map(str, invalid.problems)), self._now())
+            await self._report(live, status, memory)
             return self._settled()
         return await self._make_so(live, resource, memory)
 
@@ -99,41 +101,52 @@ class Reconciler:
         drifted = digests(observed.objects) != memory.digests
         observed = replace(observed, full=drifted)
         planned = plan(resource, self._configuration, observed, self._now())
-        try:
-            observed = await self._carry_out(resource, observed, planned)
-        except (Invalid, Forbidden) as refused:
+        observed, refused = await self._carry_out(resource, observed, planned)
+        planned = planned.refused(
+            [Refusal("ApplyRefused", str(error), pool) for pool, error in refused.items()]
+        )
+        status = planned_status(resource, observed, planned, self._now())
+        if refused:
             # Shown to the user, and tried again: the cause (a quota, a policy) may be outside the resource.
             # If the status is forbidden too, the queue's log has at least the first refusal.
             with contextlib.suppress(Forbidden):
-                await self._refuse(live, memory, "ApplyRefused", (str(refused),))
-            raise
+                await self._report(live, status, memory)
+            raise next(iter(refused.values()))
         memory.digests = digests(observed.objects)
-        status = planned_status(resource, observed, planned, self._now())
         await self._report(live, status, memory)
         return self._next_look(status, memory)
 
     async def _carry_out(
         self, resource: SpeculativeDeployment, observed: Observed, planned: Plan
-    ) -> Observed:
-        """Apply and delete, in the plan's order. Gives what is now observed."""
-        objects = dict(observed.objects)
-        for desired in planned.desired:
-            applied = await self._client.apply(desired.kind, desired.body, manager=desired.manager)
-            self._figures.applied.labels(kind=desired.kind.kind).inc()
-            objects[desired.key] = applied
-            logger.info("applied %s %s", desired.kind.kind, desired.key[1], extra=_names(resource))
-        for removal in planned.removals:
-            await self._client.delete(removal.kind, resource.namespace, removal.name)
-            objects.pop((removal.kind, removal.name), None)
-            logger.info("deleted %s %s", removal.kind.kind, removal.name, extra=_names(resource))
-        return replace(observed, objects=objects)
+    ) -> tuple[Observed, dict[str | None, ClusterError]]:
+        """Apply and delete, in the plan's order. Gives what is now observed, and each pool's first refusal.
 
-    async def _refuse(self, live: Object, memory: _Memory, reason: str, messages: tuple[str, ...]) -> None:
-        """Say that nothing can be done for this generation, and leave the children as they are."""
-        status = conditions.with_degraded(
-            conditions.own_status(live), live, reason=reason, messages=messages, now=self._now()
-        )
-        await self._report(live, status, memory)
+        The rest of that pool is left out: its pods need what comes before them. Nor is anything removed then,
+        as where the plan holds a pool. None stands for what the pools share, and for removals.
+        """
+        objects = dict(observed.objects)
+        refused: dict[str | None, ClusterError] = {}
+        for desired in planned.desired:
+            if desired.pool in refused:
+                continue
+            try:
+                objects[desired.key] = await self._apply(resource, desired)
+            except (Invalid, Forbidden) as error:
+                refused[desired.pool] = error
+        try:
+            for removal in planned.removals if refused.keys() <= {None} else ():
+                await self._client.delete(removal.kind, resource.namespace, removal.name)
+                objects.pop((removal.kind, removal.name), None)
+                logger.info("deleted %s %s", removal.kind.kind, removal.name, extra=_names(resource))
+        except (Invalid, Forbidden) as error:
+            refused.setdefault(None, error)
+        return replace(observed, objects=objects), refused
+
+    async def _apply(self, resource: SpeculativeDeployment, desired: Desired) -> Object:
+        applied = await self._client.apply(desired.kind, desired.body, manager=desired.manager)
+        self._figures.applied.labels(kind=desired.kind.kind).inc()
+        logger.info("applied %s %s", desired.kind.kind, desired.key[1], extra=_names(resource))
+        return applied
 
     async def _report(self, live: Object, status: Object, memory: _Memory) -> None:
         """Write the status if it says something new, and an Event for each condition that turned."""

@@ -15,7 +15,6 @@ from specfleet.engines.engine import Actuator
 from specfleet.engines.extra_arguments import has_weights
 from specfleet.planning.served import IN_FORCE
 from specfleet.tuning.decide import Outcome
-from specfleet.tuning.decision import Hold
 from specfleet.tuning.rejection import HARDLY_ACCEPTED
 from specfleet.tuning.rows import written
 
@@ -183,13 +182,18 @@ def _metrics_available(reports: Sequence[PoolReport], live: Object, now: float) 
     if faults:
         message = "; ".join(f"pool {name}: {fault.reason}" for name, fault in faults)
         return _condition("MetricsAvailable", "False", faults[0][1].kind, message, live, now)
-    if all(_without_pods(report.outcome) for report in reports):
+    silent = [report.view.pool.name for report in reports if _is_silent(report)]
+    if len(silent) == len(reports):
         return _condition("MetricsAvailable", "Unknown", "NoPods", "no pod is ready", live, now)
-    return _condition("MetricsAvailable", "True", "Fresh", "every pool reports", live, now)
+    message = "every pool reports"
+    if silent:
+        message = f"every pool with ready pods reports; none is ready in {', '.join(silent)}"
+    return _condition("MetricsAvailable", "True", "Fresh", message, live, now)
 
 
-def _without_pods(outcome: Outcome) -> bool:
-    return isinstance(outcome.decision, Hold) and outcome.decision.kind in ("NoPods", "NoSchedule")
+def _is_silent(report: PoolReport) -> bool:
+    """Whatever the decision, nothing is read of a pool without a ready pod, nor before its first schedule."""
+    return not report.view.ready or report.view.document is None
 
 
 def _speculation_active(reports: Sequence[PoolReport], live: Object, now: float) -> Object:

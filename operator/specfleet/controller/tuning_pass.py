@@ -109,12 +109,13 @@ class TuningPass:
     async def run_once(self, now: float) -> None:
         """Tune every pool once. ``now``: seconds since the epoch. Raises ClusterError: nothing was read."""
         fleet = await read_fleet(self._client, self._configuration.watch_namespaces)
-        self._figures.show_conditions(pools[0].live for pools in fleet if pools)
-        views = [view for pools in fleet for view in pools]
+        self._figures.show_conditions(resource.live for resource in fleet)
+        views = [view for resource in fleet for view in resource.pools]
         metrics = await self._metrics.read(views, now)
         for gone in set(self._pools) - {view.key for view in views}:
             del self._pools[gone]
-        await asyncio.gather(*(self._tune(pools, metrics, now) for pools in fleet if pools))
+        tuned = (self._tune(resource.pools, metrics, now) for resource in fleet if resource.pools)
+        await asyncio.gather(*tuned)
 
     async def _tune(self, views: Sequence[PoolView], metrics: Mapping[str, Metrics], now: float) -> None:
         """Tune the pools of one resource; a failure concerns this resource only."""

@@ -9,6 +9,7 @@ from typing import Any
 from specfleet.api.configuration import Configuration
 from specfleet.api.resource import PoolSpec, SpeculativeDeployment
 from specfleet.engines.engine import Engine, Refusal
+from specfleet.planning.container import has_own_shared_memory
 from specfleet.planning.deployment import replicas_owner
 from specfleet.planning.gpus import amount, gpus_per_pod
 from specfleet.planning.pool_design import VERSION_PLACE
@@ -80,11 +81,16 @@ def _devices(resource: SpeculativeDeployment, engine: Engine) -> Iterator[Refusa
 
 
 def _shared_memory(resource: SpeculativeDeployment, engine: Engine) -> Iterator[Refusal]:
-    """What is written to /dev/shm counts against the pod's memory limit."""
+    """What is written to /dev/shm counts against the pod's memory limit.
+
+    How much that may be is known only of the volume that specfleet mounts there.
+    """
     needed = engine.runtime(resource.spec).shared_memory_mib
     for pool in resource.spec.pools:
         limit = pool.template.resources.limits.get("memory")
-        if needed is not None and limit is not None and amount(limit) < needed * 2**20:
+        if needed is None or limit is None or has_own_shared_memory(pool.template):
+            continue
+        if amount(limit) < needed * 2**20:
             yield Refusal(
                 TOO_LITTLE_MEMORY,
                 f"pool {pool.name}: /dev/shm may take {needed} MiB of the memory limit {limit}: raise "

@@ -59,10 +59,11 @@ def pool_objects(
     design: PoolDesign, deployment: Object, observed: Observed, now: datetime
 ) -> Iterator[Desired]:
     """Give what belongs to one pool, in the order of its keys: pods find everything when they start."""
-    yield Desired(CONFIG_MAP, schedule_map(design), RECONCILE_MANAGER)
+    pool = design.pool.name
+    yield Desired(CONFIG_MAP, schedule_map(design), RECONCILE_MANAGER, pool)
     live = observed.objects.get((CONFIG_MAP, design.schedule))
     if (first := first_schedule(design, live, observed.fence, now)) is not None:
-        yield Desired(CONFIG_MAP, first, TUNER_MANAGER)
-    yield Desired(SERVICE, service(design.resource, design.pool.name), RECONCILE_MANAGER)
-    yield Desired(DISRUPTION_BUDGET, disruption_budget(design), RECONCILE_MANAGER)
-    yield Desired(DEPLOYMENT, deployment, RECONCILE_MANAGER)
+        yield Desired(CONFIG_MAP, first, TUNER_MANAGER, pool)
+    yield Desired(SERVICE, service(design.resource, pool), RECONCILE_MANAGER, pool)
+    yield Desired(DISRUPTION_BUDGET, disruption_budget(design), RECONCILE_MANAGER, pool)
+    yield Desired(DEPLOYMENT, deployment, RECONCILE_MANAGER, pool)

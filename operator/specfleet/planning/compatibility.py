@@ -27,24 +27,37 @@ def proposer_compatible(
     speculation = resource.spec.speculation
     if speculation.method == "none":
         return _finding("True", "NoProposer", "method none has no proposer")
-    if speculation.proposer is None:
-        return _finding("True", "NoProposerModel", f"method {speculation.method} drafts from the text itself")
     fingerprints = {pool.fingerprint for pool in pools if pool.loaded}
     current = [pod for pod in pods if _fingerprint(pod) in fingerprints and not is_gone(pod)]
+    if speculation.method == "mtp":
+        return _own_layers(pools, current)
+    if speculation.proposer is None:
+        return _finding("True", "NoProposerModel", f"method {speculation.method} drafts from the text itself")
+    return _weights(speculation.proposer.uri, pools, current)
+
+
+def _weights(uri: str, pools: Sequence[PoolPlan], current: Sequence[Live]) -> Finding:
     for pod in sorted(current, key=lambda pod: str(pod["metadata"]["name"])):
         if (reason := _refusal(pod)) is not None:
-            return _finding("False", "ProposerRefused", f"{speculation.proposer.uri}: {reason}")
+            return _finding("False", "ProposerRefused", f"{uri}: {reason}")
     if any(_is_ready(pod) for pod in current):
-        return _finding("True", "ProposerLoaded", f"{speculation.proposer.uri} was loaded with the model")
+        return _finding("True", "ProposerLoaded", f"{uri} was loaded with the model")
     for pod in current:
         if (plan := _plan(pod)) is not None:
-            return _finding("True", "PreflightPassed", f"{speculation.proposer.uri} fits: {plan}")
-    return _not_loaded(speculation.proposer.uri, pools)
+            return _finding("True", "PreflightPassed", f"{uri} fits: {plan}")
+    return _not_loaded(uri, pools)
 
 
-def _not_loaded(uri: str, pools: Sequence[PoolPlan]) -> Finding:
+def _own_layers(pools: Sequence[PoolPlan], current: Sequence[Live]) -> Finding:
+    """Judge method mtp: whether the model has layers that draft shows when an engine has loaded it."""
+    if any(_is_ready(pod) for pod in current):
+        return _finding("True", "ProposerLoaded", "method mtp drafts with layers of the model itself")
+    return _not_loaded("the model's layers that draft", pools)
+
+
+def _not_loaded(what: str, pools: Sequence[PoolPlan]) -> Finding:
     if any(pool.loaded for pool in pools):
-        return _finding("Unknown", "NotLoadedYet", f"no pod has loaded {uri} yet")
+        return _finding("Unknown", "NotLoadedYet", f"no pod has loaded {what} yet")
     return _finding("Unknown", "HardOff", "the pods serve without their proposer: see pools[].hardOff")
 
 

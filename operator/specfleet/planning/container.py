@@ -15,6 +15,7 @@ from specfleet.api.owned import (
     SHARED_MEMORY_PATH,
     SHARED_MEMORY_VOLUME,
 )
+from specfleet.api.resource import PodSettings
 from specfleet.engines.engine import Probe
 from specfleet.planning import model_source, names
 from specfleet.planning.manifest import written
@@ -91,9 +92,9 @@ def _environment(design: PoolDesign) -> list[dict[str, Any]]:
     return [*own, *given]
 
 
-def has_own_shared_memory(design: PoolDesign) -> bool:
+def has_own_shared_memory(template: PodSettings) -> bool:
     """Say whether the user mounts something at /dev/shm: then that is it."""
-    return any(mount.mount_path == SHARED_MEMORY_PATH for mount in design.pool.template.volume_mounts)
+    return any(mount.mount_path == SHARED_MEMORY_PATH for mount in template.volume_mounts)
 
 
 def _own_mounts(design: PoolDesign) -> list[dict[str, Any]]:
@@ -109,6 +110,6 @@ def _own_mounts(design: PoolDesign) -> list[dict[str, Any]]:
     ]
     if runtime.plugin is not None:
         mounts.append({"name": runtime.plugin.volume, "mountPath": runtime.plugin.path, "readOnly": True})
-    if runtime.shared_memory_mib is not None and not has_own_shared_memory(design):
+    if runtime.shared_memory_mib is not None and not has_own_shared_memory(design.pool.template):
         mounts.append({"name": SHARED_MEMORY_VOLUME, "mountPath": SHARED_MEMORY_PATH})
     return mounts

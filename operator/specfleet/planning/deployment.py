@@ -29,7 +29,10 @@ def deployment(design: PoolDesign, replicas: int | None, *, gives_way: bool) -> 
         "template": pod_template(design),
     }
     labels = names.labels(resource, pool, names.ACTIVE)
-    body = manifest(DEPLOYMENT, design.resource, design.deployment, labels, spec=spec)
+    named = design.resource.spec.engine.image
+    # Not on the template: a note there would roll the pods.
+    notes = {names.NAMED_IMAGE: named} if named else {}
+    body = manifest(DEPLOYMENT, design.resource, design.deployment, labels, notes, spec=spec)
     if replicas is not None:
         body["spec"]["replicas"] = replicas
     return body

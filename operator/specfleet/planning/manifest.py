@@ -28,9 +28,14 @@ def written(value: object) -> Any:
 
 
 def manifest(
-    kind: Kind, resource: SpeculativeDeployment, name: str, labels: Mapping[str, str], **fields: Any
+    kind: Kind,
+    resource: SpeculativeDeployment,
+    name: str,
+    labels: Mapping[str, str],
+    annotations: Mapping[str, str] | None = None,
+    **fields: Any,
 ) -> Object:
-    """Render one child: owned by the resource, stamped with the hash of its content.
+    """Render one child: owned by the resource, stamped with the hash of its content, annotations included.
 
     blockOwnerDeletion is false: true would need rights on finalizers where that admission check is on.
     """
@@ -51,10 +56,11 @@ def manifest(
                     "blockOwnerDeletion": False,
                 }
             ],
+            **({"annotations": dict(annotations)} if annotations else {}),
         },
         **fields,
     }
-    body["metadata"]["annotations"] = {APPLIED_HASH: digest(body)}
+    body["metadata"]["annotations"] = {**(annotations or {}), APPLIED_HASH: digest(body)}
     return body
 
 

@@ -15,6 +15,7 @@ POOL_LABEL = "specfleet.dev/pool"
 SLICE_LABEL = "specfleet.dev/slice"
 FINGERPRINT_LABEL = "specfleet.dev/fingerprint"
 APPLIED_HASH = "specfleet.dev/applied-hash"
+NAMED_IMAGE = "specfleet.dev/named-image"  # on a Deployment: the image that the spec named for its engine
 SCHEDULE_KEY = "schedule.json"  # in the ConfigMap that a slice's pods mount
 
 LONGEST = 63  # a DNS label, RFC 1123

@@ -15,6 +15,7 @@ from specfleet.planning import names
 from specfleet.planning.admission import admission_refusals, wanted_replicas
 from specfleet.planning.children import pool_keys, pool_objects, shared_keys, shared_objects
 from specfleet.planning.deployment import deployment, replicas_owner, replicas_to_apply
+from specfleet.planning.first_start import never_start
 from specfleet.planning.manifest import applied_hash
 from specfleet.planning.observed import Live, ObjectKey, Observed
 from specfleet.planning.ownership import Ownership, is_controlled, ownership, ownership_refusal
@@ -45,7 +46,7 @@ def _wanted_now(resource: SpeculativeDeployment, pod_monitors_served: bool) -> I
 def plan(
     resource: SpeculativeDeployment, configuration: Configuration, observed: Observed, now: datetime
 ) -> Plan:
-    """Say what the cluster must become. ``now`` (aware) dates the first schedule document of a pool.
+    """Say what the cluster must become. ``now`` (aware) dates first schedule documents and failures of pods.
 
     A pool with a refusal is left exactly as it is: nothing of it is applied, its pods keep serving. Nor is
     anything removed while any pool is held: what left the spec may be what a refused pool was made from (a
@@ -66,7 +67,8 @@ def plan(
         running = None if live is None else started_with(live["spec"]["template"].get("metadata") or {})
         served = as_served(resource, pool.name)
         table = start_table(served, pool, engine, schedule, running)
-        design = design_pool(resource, pool, engine, configuration, live, table)
+        kept = None if live is None or never_start(pool.name, live, observed.pods, now) else live
+        design = design_pool(resource, pool, engine, configuration, kept, table)
         gives_way = must_give_way(pool.name, observed.pods)
         body = deployment(design, replicas_to_apply(pool.replicas, live), gives_way=gives_way)
         held = any(refusal.holds and refusal.pool in (None, pool.name) for refusal in refusals)

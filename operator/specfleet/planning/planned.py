@@ -1,6 +1,7 @@
 """What planning decides, as frozen values: what to apply, what to delete, what is refused."""
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 from specfleet.api.kinds import Kind, Object
 from specfleet.engines.engine import Refusal
@@ -9,11 +10,12 @@ from specfleet.planning.observed import ObjectKey
 
 @dataclass(frozen=True, slots=True)
 class Desired:
-    """One server-side apply, with ``force=True`` under ``manager``."""
+    """One server-side apply, with ``force=True`` under ``manager``. ``pool`` None: the pools share it."""
 
     kind: Kind
     body: Object
     manager: str
+    pool: str | None = None
 
     @property
     def key(self) -> ObjectKey:
@@ -55,3 +57,9 @@ class Plan:
     removals: tuple[Removal, ...]
     refusals: tuple[Refusal, ...]
     pools: tuple[PoolPlan, ...]
+
+    def refused(self, refusals: Sequence[Refusal]) -> "Plan":
+        """Give the plan with what the API server refused of it: those pools are held too."""
+        held = {refusal.pool for refusal in refusals}
+        pools = tuple(replace(pool, held=pool.held or pool.name in held) for pool in self.pools)
+        return replace(self, refusals=(*self.refusals, *refusals), pools=pools)

@@ -113,7 +113,7 @@ def _own_volumes(design: PoolDesign) -> list[dict[str, Any]]:
         *([] if runtime.plugin is None else [{"name": runtime.plugin.volume, "emptyDir": {}}]),
         *(
             []
-            if runtime.shared_memory_mib is None or has_own_shared_memory(design)
+            if runtime.shared_memory_mib is None or has_own_shared_memory(design.pool.template)
             else [_in_memory(SHARED_MEMORY_VOLUME, runtime.shared_memory_mib)]
         ),
     ]

@@ -96,6 +96,21 @@ def container_statuses(pod: Live) -> tuple[Live, ...]:
     return (*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ()))
 
 
+def fails_before_engine(pod: Live) -> bool:
+    """Say whether the pod fails and its engine never ran in it: by an image, or by what runs before."""
+    return not _engine_ran(pod) and any(
+        cause for container in container_statuses(pod) for cause in _container_causes(container, pod)
+    )
+
+
+def _engine_ran(pod: Live) -> bool:
+    for container in (pod.get("status") or {}).get("containerStatuses") or ():
+        if container.get("name") == ENGINE_CONTAINER:
+            runs_or_ended = (container.get("state") or {}).keys() & {"running", "terminated"}
+            return bool(runs_or_ended or container.get("lastState") or container.get("restartCount"))
+    return False
+
+
 def _causes(pod: Live) -> Iterator[tuple[str, str]]:
     if (message := unschedulable(pod)) is not None:
         yield UNSCHEDULABLE, f"no node can take it: {message}"

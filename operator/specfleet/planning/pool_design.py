@@ -124,7 +124,7 @@ def design_pool(
 ) -> PoolDesign:
     """Resolve one pool. ``resource``: as the user wrote it; ``table`` as in `PoolDesign`.
 
-    ``live`` is the pool's Deployment, if there is one of ours.
+    ``live`` is the pool's Deployment, if there is one of ours with pods that may keep what they have.
 
     What the operator's configuration sets, images and the hub's address, rolls nothing when it changes: pods
     that run what the spec asks for keep theirs until the spec asks for something else. Hard-off is no such
@@ -148,11 +148,11 @@ def design_pool(
 def _kept_images(
     resource: SpeculativeDeployment, engine: Engine, configuration: Configuration, live: Mapping[str, Any]
 ) -> dict[str, str]:
-    """Resolve the image of every container, as it is in the live pods where the spec names none."""
+    """Resolve the image of every container, as it is in the live pods where the spec names none, nor did."""
     images = _images(resource, engine, configuration)
     kept = images | _running_images(live, images)
-    if resource.spec.engine.image:
-        kept[names.ENGINE_CONTAINER] = resource.spec.engine.image
+    if resource.spec.engine.image or _is_image_named(live):
+        kept[names.ENGINE_CONTAINER] = images[names.ENGINE_CONTAINER]
     return kept
 
 
@@ -178,6 +178,10 @@ def live_fingerprint(live: Mapping[str, Any]) -> str | None:
     metadata = live["spec"]["template"].get("metadata") or {}
     found: str | None = (metadata.get("labels") or {}).get(names.FINGERPRINT_LABEL)
     return found
+
+
+def _is_image_named(live: Mapping[str, Any]) -> bool:
+    return names.NAMED_IMAGE in (live["metadata"].get("annotations") or {})
 
 
 def _running_endpoint(live: Mapping[str, Any]) -> str:

@@ -20,7 +20,7 @@ from specfleet.api.kinds import (
     Object,
 )
 from specfleet.cluster import kubernetes_client
-from specfleet.cluster.errors import Conflict, NotFound
+from specfleet.cluster.errors import Conflict, Invalid, NotFound
 from specfleet.cluster.events import EVENT, EventRecorder
 from specfleet.cluster.kubernetes_client import KubernetesClient
 from specfleet.cluster.lease import LEASE
@@ -296,6 +296,16 @@ class ApiServerContract:
         assert [port["port"] for port in service["spec"]["ports"]] == [8001]
         containers = deployment["spec"]["template"]["spec"]["containers"]
         assert [container["image"] for container in containers] == ["engine:2"]
+
+    async def test_a_field_that_the_kind_lacks_is_invalid_and_named(self, cluster: Cluster) -> None:
+        body = _a_deployment(cluster, "engine:1")
+        body["spec"]["template"]["spec"]["affinity"] = {"nodeAffinty": {}}
+
+        with pytest.raises(Invalid, match=r"[.]spec[.]template[.]spec[.]affinity[.]nodeAffinty: field not"):
+            await cluster.client.apply(DEPLOYMENT, body, manager="specfleet")
+
+        with pytest.raises(NotFound):
+            await cluster.client.get(DEPLOYMENT, cluster.namespace, "chat")
 
     async def _gone(self, cluster: Cluster, name: str) -> None:
         async with asyncio.timeout(DEADLINE_SECONDS):

@@ -143,6 +143,38 @@ async def test_an_error_names_reason_and_fields_and_repeats_no_value() -> None:
 
 
 @pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (
+            ".spec.template.spec.affinity.nodeAffinty: field not declared in schema",
+            ".spec.template.spec.affinity.nodeAffinty: field not declared in schema",
+        ),
+        (
+            ".spec.template.spec.affinity: expected map, got &{[hunter2]}",
+            ".spec.template.spec.affinity: expected map",
+        ),
+        (
+            "errors:\n  .spec.a: field not declared in schema\n  .spec.b: expected string, got &{hunter2}",
+            ".spec.a: field not declared in schema, .spec.b: expected string",
+        ),
+    ],
+    ids=["unknown", "another-type", "several"],
+)
+async def test_an_object_that_does_not_fit_its_kind_is_told_with_the_fields_and_without_a_value(
+    words: str, told: str
+) -> None:
+    """As API servers answer: a plain 500 (kubernetes/kubernetes#139253)."""
+    what = "failed to create typed patch object (llm/chat; apps/v1, Kind=Deployment)"
+    body = {"kind": "Status", "message": f"{what}: {words}", "code": 500}
+
+    async with answering(lambda: web.json_response(body, status=500)) as client:
+        with pytest.raises(Invalid) as refused:
+            await client.apply(CONFIG_MAP, A_MAP, manager="specfleet")
+
+    assert str(refused.value).endswith(f": 500 Invalid ({told})")
+
+
+@pytest.mark.parametrize(
     "message",
     [
         # The forms of Kubernetes' quota admission and of its RBAC.

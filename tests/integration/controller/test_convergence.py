@@ -188,7 +188,7 @@ MEDDLING = (
     {"metadata": {"labels": {"specfleet.dev/pool": "other"}}},
     {"metadata": {"ownerReferences": None}},
 )
-WAYS: tuple[Any, ...] = (500, 429, 409, 410, "timeout", "lost answer")
+WAYS: tuple[Any, ...] = (500, 429, 409, 410, 403, "timeout", "lost answer")
 VERBS = ("get", "list", "apply", "apply_status", "delete", ".*")
 
 STEPS: st.SearchStrategy[Step] = st.one_of(

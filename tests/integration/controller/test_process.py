@@ -31,6 +31,8 @@ RUNBOOK = Path(__file__).resolve().parents[3] / "docs" / "runbook.md"
 DEADLINE_SECONDS = 20.0
 WATCHES = 5  # resources, and four kinds of children
 ERRORS = "specfleet_operator_reconcile_errors_total"
+RECONCILES = "specfleet_operator_reconcile_seconds_count"
+RESOURCES = "specfleet_operator_resources"
 SILENT = "specfleet_operator_watch_silent_seconds"
 
 
@@ -133,8 +135,7 @@ async def test_a_child_deleted_by_hand_comes_back(server: FakeServer, kind: Kind
     async with running(server) as (operator, _):
 
         def reconciles() -> float:
-            value = operator.figures.registry.get_sample_value("specfleet_operator_reconcile_seconds_count")
-            return value or 0
+            return operator.figures.registry.get_sample_value(RECONCILES) or 0
 
         # The second is for the events of the children's creation.
         await eventually(lambda: uid() is not None and reconciles() >= 2)
@@ -142,6 +143,20 @@ async def test_a_child_deleted_by_hand_comes_back(server: FakeServer, kind: Kind
         server.store.delete(kind, "llm", name)
 
         await eventually(lambda: uid() not in (None, before))
+
+
+async def test_an_object_whose_label_names_nothing_asks_for_nothing(server: FakeServer) -> None:
+    labels = {"app.kubernetes.io/managed-by": "specfleet", "specfleet.dev/deployment": ""}
+    server.store.create(CONFIG_MAP, {"metadata": {"name": "stray", "namespace": "llm", "labels": labels}})
+
+    async with running(server) as (operator, _):
+        registry = operator.figures.registry
+        await eventually(lambda: server.watchers == WATCHES)
+        server.store.create(SPECULATIVE_DEPLOYMENT, a_resource())
+        # The second is for the events of the children, which come after the stray's.
+        await eventually(lambda: (registry.get_sample_value(RECONCILES) or 0) >= 2)
+
+        assert registry.get_sample_value(RESOURCES) == 1
 
 
 async def test_events_go_on_after_the_watch_was_told_that_it_is_too_old(server: FakeServer) -> None:

@@ -178,6 +178,8 @@ async def test_an_invalid_resource_becomes_a_condition_and_its_children_stay(
         2,
     )
     assert "depth.initial" in degraded["message"]
+    ready = condition(store, "Ready")
+    assert (ready["status"], ready["reason"], ready["observedGeneration"]) == ("False", "Blocked", 2)
     assert store.get(DEPLOYMENT, "llm", "chat-main-active") == deployment
     assert store.get(SPECULATIVE_DEPLOYMENT, "llm", "chat")["status"]["pools"][0]["name"] == "main"
 
@@ -328,9 +330,84 @@ async def test_an_edit_that_a_quota_forbids_is_degraded_at_its_generation(
     with pytest.raises(Forbidden):
         await reconciler.reconcile(CHAT)
 
-    degraded = condition(store, "Degraded")
-    assert (degraded["reason"], degraded["observedGeneration"]) == ("ApplyRefused", 2)
-    assert condition(store, "Ready")["observedGeneration"] == 1
+    told = {
+        kind: (found["status"], found["reason"], found["observedGeneration"])
+        for kind in ("Ready", "Progressing", "Degraded")
+        for found in (condition(store, kind),)
+    }
+    assert told == {
+        "Ready": ("False", "Blocked", 2),
+        "Progressing": ("False", "Blocked", 2),
+        "Degraded": ("True", "ApplyRefused", 2),
+    }
+
+
+async def test_a_pool_of_which_something_is_refused_does_not_keep_the_others_from_their_edit(
+    store: Store, client: DirectClient, reconciler: Reconciler
+) -> None:
+    store.create(SPECULATIVE_DEPLOYMENT, a_resource(pools=("main", "batch")))
+    await reconciler.reconcile(CHAT)
+    pools = [
+        {"name": "main", "replicas": 2, "template": {"nodeSelector": {"gpu": "h100"}}},
+        {"name": "batch", "replicas": 3},
+    ]
+    store.merge_patch(SPECULATIVE_DEPLOYMENT, "llm", "chat", {"spec": {"pools": pools}})
+    client.faults.add(403, verb="apply", path="deployments")
+
+    with pytest.raises(Forbidden):
+        await reconciler.reconcile(CHAT)
+
+    main, batch = (store.get(DEPLOYMENT, "llm", f"chat-{pool}-active")["spec"] for pool in ("main", "batch"))
+    assert "nodeSelector" not in main["template"]["spec"]
+    assert batch["replicas"] == 3
+    ready = condition(store, "Ready")
+    assert (ready["status"], ready["reason"], ready["observedGeneration"]) == ("False", "Blocked", 2)
+
+
+@pytest.mark.parametrize("plural", ["services", "configmaps", "poddisruptionbudgets"])
+async def test_pods_do_not_start_without_what_is_refused_before_them(
+    store: Store, client: DirectClient, reconciler: Reconciler, plural: str
+) -> None:
+    store.create(SPECULATIVE_DEPLOYMENT, a_resource(pools=("main", "batch")))
+    client.faults.add(403, verb="apply", path=plural)
+
+    with pytest.raises(Forbidden):
+        await reconciler.reconcile(CHAT)
+
+    assert [item["metadata"]["name"] for item in store.list(DEPLOYMENT, "llm")] == ["chat-batch-active"]
+    assert store.get(SERVICE, "llm", "chat")["metadata"]["name"] == "chat"
+
+
+async def test_a_renamed_pool_serves_on_while_the_new_one_is_refused(
+    store: Store, client: DirectClient, reconciler: Reconciler
+) -> None:
+    await bring_up(store, reconciler)
+    pools = [{"name": "new", "replicas": 2}]
+    store.merge_patch(SPECULATIVE_DEPLOYMENT, "llm", "chat", {"spec": {"pools": pools}})
+    client.faults.add(403, verb="apply", path="deployments")
+
+    with pytest.raises(Forbidden):
+        await reconciler.reconcile(CHAT)
+    assert [item["metadata"]["name"] for item in store.list(DEPLOYMENT, "llm")] == ["chat-main-active"]
+
+    await reconciler.reconcile(CHAT)
+    assert [item["metadata"]["name"] for item in store.list(DEPLOYMENT, "llm")] == ["chat-new-active"]
+
+
+async def test_a_repair_that_is_refused_is_tried_again_in_full(
+    store: Store, client: DirectClient, reconciler: Reconciler
+) -> None:
+    await bring_up(store, reconciler)
+    wanted = store.get(DEPLOYMENT, "llm", "chat-main-active")["spec"]["template"]
+    patch = {"spec": {"template": {"spec": {"containers": []}}}}
+    store.merge_patch(DEPLOYMENT, "llm", "chat-main-active", patch)
+    client.faults.add(403, verb="apply", path="deployments")
+
+    with pytest.raises(Forbidden):
+        await reconciler.reconcile(CHAT)
+    await reconciler.reconcile(CHAT)
+
+    assert store.get(DEPLOYMENT, "llm", "chat-main-active")["spec"]["template"] == wanted
 
 
 async def test_a_refusal_that_may_not_be_shown_is_what_the_log_gets(

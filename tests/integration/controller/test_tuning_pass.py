@@ -1,6 +1,7 @@
 """The tuning pass against a cluster in memory and pods that follow what it writes."""
 
 import asyncio
+import json
 from dataclasses import replace
 
 import pytest
@@ -291,6 +292,18 @@ async def test_conditions_of_a_resource_that_is_gone_are_shown_no_longer() -> No
     assert "specfleet_operator_condition{" not in generate_latest(fleet.figures.registry).decode()
 
 
+async def test_conditions_of_a_resource_that_has_become_invalid_are_shown_too() -> None:
+    fleet = await (await Fleet().start()).passes(1)
+
+    fleet.store.merge_patch(SPECULATIVE_DEPLOYMENT, "llm", "chat", {"spec": {"unknown": 1}})
+    await fleet.reconcile()
+    await fleet.passes(1)
+
+    shown = {"type": "Degraded", "status": "True", "reason": "ResourceInvalid"}
+    labels = {"resource_namespace": "llm", "resource": "chat", **shown}
+    assert fleet.figures.registry.get_sample_value("specfleet_operator_condition", labels) == 1.0
+
+
 DRAFT_SERIES = (
     "vllm:spec_decode_num_draft_tokens_total",
     "vllm:spec_decode_num_drafts_total",
@@ -495,11 +508,24 @@ async def test_a_push_that_a_leader_did_not_finish_is_finished_by_the_next() -> 
         assert fleet.store.get(POD, "llm", pod)["metadata"]["annotations"][ANNOTATION] == value
 
 
-async def test_a_schedule_broken_by_hand_is_put_back_as_a_newer_version() -> None:
+# Engines refuse the text depth; the text border and the time without a zone ended the tuner's pass.
+@pytest.mark.parametrize(
+    "change",
+    [
+        pytest.param({"table": [{"depth": "2"}]}, id="depth-is-text"),
+        pytest.param({"table": [{"maxRequests": "8", "depth": 2}, {"depth": 0}]}, id="border-is-text"),
+        pytest.param({"issuedAt": "2126-01-01T00:00:00"}, id="no-zone"),
+        pytest.param(None, id="not-json"),
+    ],
+)
+async def test_a_schedule_broken_by_hand_is_put_back_as_a_newer_version(
+    change: dict[str, object] | None,
+) -> None:
     fleet = await (await Fleet().start()).passes(30)
     good = fleet.document
+    newer = json.loads(good.to_json()) | {"version": good.version + 5}
 
-    fleet.spoil("{not json")
+    fleet.spoil("{not json" if change is None else json.dumps(newer | change))
     await fleet.passes(1)
 
     assert (fleet.document.table, fleet.document.version) == (good.table, good.version + 1)
@@ -781,8 +807,8 @@ async def test_two_pools_whose_names_meet_do_not_take_each_others_memory(first: 
         await reconciler.reconcile(Key("llm", name))
 
     await fleet.tuning.run_once(START)
-    for views in await read_fleet(fleet.client, ("llm",)):
-        for view in views:
+    for resource in await read_fleet(fleet.client, ("llm",)):
+        for view in resource.pools:
             await save(fleet.client, view, Memory())
     for name in (first, second):
         await reconciler.reconcile(Key("llm", name))

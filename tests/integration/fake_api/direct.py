@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from tests.integration.fake_api.faults import Faults
-from tests.integration.fake_api.store import Refused, Store
+from tests.integration.fake_api.store import Mistyped, Refused, Store
 
 from specfleet.cluster.client import Kind, Object
 from specfleet.cluster.errors import (
@@ -100,6 +100,8 @@ class DirectClient:
             raise NotFound(f"{kind.plural} is not served")
         try:
             answer = act()
+        except Mistyped as mistyped:
+            raise Invalid(f"{verb} {kind.plural}: {mistyped.message}") from mistyped
         except Refused as refused:
             raise ERRORS.get(refused.status, Unavailable)(f"{verb} {kind.plural}: {refused}") from refused
         if fault == "lost answer":

@@ -129,7 +129,7 @@ class FakeServer:
                 self._write(request, target) if request.method != "GET" else self._read(request, target)
             )
         except Refused as refused:
-            return _status(refused.status, refused.reason, refused.fields)
+            return _status(refused.status, refused.reason, refused.fields, refused.message)
         if fault == "lost answer":
             return _status(500, "InternalError")
         return web.json_response(body, status=201 if request.method == "POST" else 200)
@@ -240,9 +240,10 @@ async def _send(response: web.StreamResponse, kind: str, body: Any) -> None:
     await response.write(json.dumps({"type": kind, "object": body}).encode() + b"\n")
 
 
-def _status(code: int, reason: str, fields: tuple[str, ...] = ()) -> web.Response:
+def _status(code: int, reason: str, fields: tuple[str, ...] = (), message: str = "") -> web.Response:
     details = {"causes": [{"field": field} for field in fields]}
-    body = {"kind": "Status", "code": code, "reason": reason, "message": reason, "details": details}
+    told = {"reason": reason, "message": message or reason}
+    body = {"kind": "Status", "code": code, **told, "details": details}
     return web.json_response(body, status=code)
 
 

@@ -9,19 +9,29 @@ from typing import Any
 
 from tests.integration.fake_api.fields import Path, flatten, unflatten
 
-from specfleet.cluster.client import Kind, Object
+from specfleet.cluster.client import DEPLOYMENT, Kind, Object
 
 SERVER_SET = ("uid", "resourceVersion", "generation", "creationTimestamp", "managedFields")
+AFFINITIES = ("nodeAffinity", "podAffinity", "podAntiAffinity")
 
 
 class Refused(Exception):
     """An answer other than 2xx."""
 
-    def __init__(self, status: int, reason: str, fields: tuple[str, ...] = ()) -> None:
+    def __init__(self, status: int, reason: str, fields: tuple[str, ...] = (), message: str = "") -> None:
         super().__init__(f"{status} {reason}")
         self.status = status
         self.fields = fields
         self.reason = reason
+        self.message = message or reason
+
+
+class Mistyped(Refused):
+    """As the real server: a plain 500, of which only the message says what is wrong."""
+
+    def __init__(self, namespace: str, name: str, field: str) -> None:
+        what = f"failed to create typed patch object ({namespace}/{name}; apps/v1, Kind=Deployment)"
+        super().__init__(500, "", message=f"{what}: {field}: field not declared in schema")
 
 
 @dataclass
@@ -90,6 +100,8 @@ class Store:
         namespace, name = body["metadata"].get("namespace", ""), body["metadata"]["name"]
         if "managedFields" in body["metadata"]:
             raise Refused(400, "BadRequest")
+        if kind == DEPLOYMENT:
+            _check_affinity(body)
         entry = self.entries.get((kind, namespace, name))
         if entry is None:
             # As the real server: a uid in the body means "this one only".
@@ -233,6 +245,15 @@ class Store:
         return copy.deepcopy(
             {**body, "apiVersion": kind.api_version, "kind": kind.kind, "metadata": metadata}
         )
+
+
+def _check_affinity(deployment: Object) -> None:
+    """Refuse fields that an affinity lacks: of a pod it is what users write unchecked."""
+    spec = deployment.get("spec", {}).get("template", {}).get("spec", {})
+    for name in spec.get("affinity", {}):
+        if name not in AFFINITIES:
+            metadata, field = deployment["metadata"], f".spec.template.spec.affinity.{name}"
+            raise Mistyped(metadata["namespace"], metadata["name"], field)
 
 
 def matches(body: Object, selector: str) -> bool:

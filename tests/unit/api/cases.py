@@ -190,7 +190,8 @@ ACCEPTED = [
     ),
     Case("arguments-of-vllms-own", VLLM | {"spec.engine.extraArgs": ["--enforce-eager", "--tp-size"]}),
     Case("vllm-0.33", VLLM | {"spec.engine.version": "0.33.1"}),
-    Case("sglang-0.5", SGLANG | {"spec.engine.version": "0.5.4"}),
+    Case("sglang-0.5", SGLANG | {"spec.engine.version": "0.5.20"}),
+    Case("sglang-0.5.100", SGLANG | {"spec.engine.version": "0.5.100"}),
     Case(
         "vllm-with-all-of-its-fields",
         VLLM
@@ -304,7 +305,7 @@ ACCEPTED = [
         "names-in-the-template",
         _template(
             priorityClassName="high",
-            imagePullSecrets=["registry"],
+            imagePullSecrets=["registry", "mirror"],
             serviceAccountName="engine",
             nodeSelector={"gpu": "h100"},
             labels={"team": "a", "example.com/specfleet.dev": ""},
@@ -446,6 +447,9 @@ REFUSED = [
             (VLLM, "0.32"),
             (VLLM, "v0.32.0"),
             (SGLANG, "0.32.0"),
+            # The last release without /ready, and one of a digit.
+            (SGLANG, "0.5.19"),
+            (SGLANG, "0.5.4"),
             (SGLANG, "0.6.0"),
         )
     ),
@@ -945,6 +949,12 @@ REFUSED = [
         _template(topologySpreadConstraints=[{"whenUnsatisfiable": "ScheduleAnyway"}]),
         f"{TEMPLATE}.topologySpreadConstraints[0].topologyKey",
         "is required",
+    ),
+    refused(
+        "pull-secret-twice",
+        _template(imagePullSecrets=["registry", "mirror", "registry"]),
+        f"{TEMPLATE}.imagePullSecrets",
+        "more than once",
     ),
     refused(
         "service-account-of-another-namespace",

@@ -3,7 +3,7 @@
 from datetime import UTC, datetime
 
 from specfleet.api.kinds import Object
-from specfleet.controller.conditions import contains, news, own_status, with_degraded, without_times
+from specfleet.controller.conditions import contains, invalid_status, news, own_status, without_times
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 
@@ -52,27 +52,28 @@ def test_reconciles_own_part_leaves_out_what_the_tuner_writes() -> None:
     assert own["pools"] == [{"name": "main", "replicas": 2}]
 
 
-def test_degraded_keeps_the_time_at_which_it_turned() -> None:
-    live = a_live(a_condition("Degraded", "True", "Other", since="2025-06-01T00:00:00Z"))
-
-    (degraded,) = with_degraded({}, live, reason="ResourceInvalid", messages=("one", "two"), now=NOON)[
-        "conditions"
-    ]
-
-    assert degraded["lastTransitionTime"] == "2025-06-01T00:00:00Z"
-    assert (degraded["reason"], degraded["message"], degraded["observedGeneration"]) == (
-        "ResourceInvalid",
-        "one; two",
-        4,
+def test_of_an_invalid_resource_nothing_is_said_to_be_in_force_and_the_counts_stay() -> None:
+    live = a_live(
+        a_condition("Ready", "True", "AllPodsServe"),
+        a_condition("Progressing", "False", "Complete", since="2025-06-01T00:00:00Z"),
+        a_condition("ProposerCompatible", "True"),
+        pools=[{"name": "main", "replicas": 2}],
     )
 
+    status = invalid_status(live, ("one", "two"), NOON)
 
-def test_degraded_that_turns_now_says_so() -> None:
-    live = a_live(a_condition("Degraded", "False"))
-
-    (degraded,) = with_degraded({}, live, reason="ResourceInvalid", messages=("one",), now=NOON)["conditions"]
-
-    assert degraded["lastTransitionTime"] == "2026-01-01T12:00:00Z"
+    told = {
+        one["type"]: (one["status"], one["reason"], one["lastTransitionTime"]) for one in status["conditions"]
+    }
+    assert told == {
+        "ProposerCompatible": ("True", "Reason", "2025-01-01T00:00:00Z"),
+        "Ready": ("False", "Blocked", "2026-01-01T12:00:00Z"),
+        "Progressing": ("False", "Blocked", "2025-06-01T00:00:00Z"),
+        "Degraded": ("True", "ResourceInvalid", "2026-01-01T12:00:00Z"),
+    }
+    degraded = status["conditions"][-1]
+    assert (degraded["message"], degraded["observedGeneration"]) == ("one; two", 4)
+    assert (status["observedGeneration"], status["pools"]) == (4, [{"name": "main", "replicas": 2}])
 
 
 def test_a_new_time_alone_is_no_other_status() -> None:

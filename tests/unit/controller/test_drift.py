@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import pytest
+
 from specfleet.api.kinds import CONFIG_MAP, SERVICE
 from specfleet.controller.drift import digests
 from specfleet.planning.observed import ObjectKey
@@ -11,6 +13,7 @@ APPLIED: dict[str, Any] = {
     "spec": {"ports": [{"port": 8000}]},
 }
 KEY: ObjectKey = (SERVICE, "chat")
+TABLE = {"sglang-adaptive.json": '{"1": 5}'}
 
 
 def test_a_changed_spec_is_drift() -> None:
@@ -29,3 +32,14 @@ def test_the_tuners_own_memory_is_no_drift() -> None:
     memory = {"metadata": {"name": "chat-main-tuning", "uid": "2"}, "data": {"memory.json": "{}"}}
 
     assert digests({KEY: APPLIED, (CONFIG_MAP, "chat-main-tuning"): memory}) == digests({KEY: APPLIED})
+
+
+@pytest.mark.parametrize("data", [{"sglang-adaptive.json": "{"}, {}], ids=["edited", "removed"])
+def test_a_file_that_is_not_as_we_wrote_it_is_drift(data: dict[str, str]) -> None:
+    assert digests({KEY: {**APPLIED, "data": TABLE}}) != digests({KEY: {**APPLIED, "data": data}})
+
+
+def test_a_schedule_that_the_tuner_writes_is_no_drift() -> None:
+    pushed = {**APPLIED, "data": {**TABLE, "schedule.json": "{}"}}
+
+    assert digests({KEY: pushed}) == digests({KEY: {**APPLIED, "data": TABLE}})

@@ -157,13 +157,24 @@ def a_pod(
     container: Mapping[str, Any] | None = None,
     conditions: Iterable[Mapping[str, Any]] = (),
     phase: str = "Running",
+    since: str = EARLIER_TEXT,
     **metadata: Any,
 ) -> dict[str, Any]:
-    status: dict[str, Any] = {"phase": phase, "conditions": list(conditions)}
+    status: dict[str, Any] = {"phase": phase, "conditions": list(conditions), "startTime": since}
     if container is not None:
         status["containerStatuses"] = [{"name": "engine", "image": "example.test/engine:1", **container}]
     labels = {"specfleet.dev/deployment": "chat", "specfleet.dev/pool": pool}
     return {"metadata": {"name": name, "labels": labels, **metadata}, "status": status}
+
+
+def with_pods(observed: Observed, *pods: Mapping[str, Any]) -> Observed:
+    """The cluster with pods of its Deployment, unless their own labels say another thing."""
+    labels = observed.objects[ACTIVE]["spec"]["template"]["metadata"]["labels"]
+
+    def made(pod: Mapping[str, Any]) -> dict[str, Any]:
+        return {**pod, "metadata": {**pod["metadata"], "labels": {**labels, **pod["metadata"]["labels"]}}}
+
+    return replace(observed, pods=tuple(map(made, pods)))
 
 
 def planned(resource: SpeculativeDeployment, observed: Observed, **configuration: Any) -> Plan:

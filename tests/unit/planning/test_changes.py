@@ -6,8 +6,11 @@ from typing import Any
 import pytest
 from tests.unit.planning.builders import (
     ACTIVE,
+    NOON_TEXT,
+    a_pod,
     a_pool,
     a_resource,
+    after,
     body,
     changed,
     keys,
@@ -16,9 +19,12 @@ from tests.unit.planning.builders import (
     running,
     scaled_by,
     with_object,
+    with_pods,
 )
 
 from specfleet.api.kinds import CONFIG_MAP, DEPLOYMENT, DISRUPTION_BUDGET, SERVICE, TUNER_MANAGER
+from specfleet.api.resource import SpeculativeDeployment
+from specfleet.planning.observed import Observed
 from specfleet.planning.plan import wanted_keys
 
 
@@ -64,27 +70,131 @@ def test_objectives_tuning_and_metrics_sources_touch_no_object() -> None:
     assert planned(live, running(a_resource())).desired == ()
 
 
-def test_a_new_default_image_rolls_no_pod() -> None:
-    upgraded = {"images": {"builtin": "example.test/engine:2", "simulated": "example.test/simulated:2"}}
+UPGRADED = {"images": {"builtin": "example.test/engine:2", "simulated": "example.test/simulated:2"}}
 
-    assert planned(a_resource(), running(a_resource()), **upgraded).desired == ()
+
+def with_image(image: str) -> SpeculativeDeployment:
+    return a_resource(engine={"type": "builtin", "image": image})
+
+
+def image(deployment: dict[str, Any]) -> str:
+    return str(deployment["spec"]["template"]["spec"]["containers"][0]["image"])
+
+
+def test_a_new_default_image_rolls_no_pod() -> None:
+    assert planned(a_resource(), running(a_resource()), **UPGRADED).desired == ()
 
 
 def test_pods_take_the_new_default_image_with_the_next_change_of_the_engine() -> None:
-    upgraded = {"images": {"builtin": "example.test/engine:2", "simulated": "example.test/simulated:2"}}
     changed_spec = a_resource(engine={"type": "builtin", "maxNumSeqs": 32})
 
-    found = body(planned(changed_spec, running(a_resource()), **upgraded), ACTIVE)
+    found = body(planned(changed_spec, running(a_resource()), **UPGRADED), ACTIVE)
 
-    assert found["spec"]["template"]["spec"]["containers"][0]["image"] == "example.test/engine:2"
+    assert image(found) == "example.test/engine:2"
 
 
 def test_an_image_in_the_resource_is_taken_at_once() -> None:
-    changed_spec = a_resource(engine={"type": "builtin", "image": "example.test/own:7"})
+    found = body(planned(with_image("example.test/own:7"), running(a_resource())), ACTIVE)
 
-    found = body(planned(changed_spec, running(a_resource())), ACTIVE)
+    assert image(found) == "example.test/own:7"
 
-    assert found["spec"]["template"]["spec"]["containers"][0]["image"] == "example.test/own:7"
+
+def test_an_image_that_leaves_the_resource_leaves_the_pods_too() -> None:
+    found = body(planned(a_resource(), running(with_image("example.test/own:7"))), ACTIVE)
+
+    assert image(found) == "example.test/engine:1"
+
+
+def test_a_default_that_the_resource_named_before_is_kept_like_any_default() -> None:
+    named = running(with_image("example.test/engine:1"))
+
+    no_longer_named = after(planned(a_resource(), named), named)
+
+    assert planned(a_resource(), no_longer_named, **UPGRADED).desired == ()
+
+
+def as_an_older_release_left_it(observed: Observed) -> Observed:
+    """The cluster before Deployments said that the spec names their image."""
+
+    def strip(live: dict[str, Any]) -> None:
+        live["metadata"]["annotations"] = {"specfleet.dev/applied-hash": "of-an-older-release"}
+
+    return changed(observed, *ACTIVE, edit=strip)
+
+
+def test_an_image_that_an_older_release_applied_is_noted_and_rolls_no_pod() -> None:
+    resource = with_image("example.test/own:7")
+    before = as_an_older_release_left_it(running(resource))
+
+    found = body(planned(resource, before), ACTIVE)
+
+    assert found["metadata"]["annotations"]["specfleet.dev/named-image"] == "example.test/own:7"
+    assert found["spec"] == before.objects[ACTIVE]["spec"]
+
+
+def test_an_image_of_which_nobody_knows_who_named_it_is_kept() -> None:
+    before = as_an_older_release_left_it(running(with_image("example.test/own:7")))
+
+    found = body(planned(a_resource(), before), ACTIVE)
+
+    assert image(found) == "example.test/own:7"
+
+
+def waiting(reason: str, **container: Any) -> dict[str, Any]:
+    return {"ready": False, "state": {"waiting": {"reason": reason}}, **container}
+
+
+NOT_PULLED = waiting("ImagePullBackOff")
+NO_NODE = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/1 nodes"}
+
+
+@pytest.mark.parametrize(
+    "pods",
+    [
+        pytest.param([a_pod(container=NOT_PULLED)], id="image-not-pulled"),
+        pytest.param([a_pod(container=waiting("CreateContainerConfigError"))], id="container-not-created"),
+        pytest.param(
+            [a_pod("a", container=NOT_PULLED), a_pod("b", conditions=[NO_NODE], phase="Pending")],
+            id="another-waits-for-a-node",
+        ),
+    ],
+)
+def test_pods_that_never_start_take_a_corrected_default_image(pods: list[dict[str, Any]]) -> None:
+    hanging = with_pods(running(a_resource()), *pods)
+
+    found = body(planned(a_resource(), hanging, **UPGRADED), ACTIVE)
+
+    assert image(found) == "example.test/engine:2"
+
+
+OLDER = {"specfleet.dev/fingerprint": "of-an-older-spec"}
+ENDED = {"terminated": {"exitCode": 137, "reason": "Error"}}
+
+
+@pytest.mark.parametrize(
+    "pods",
+    [
+        pytest.param([a_pod(container=waiting("ContainerCreating"))], id="first-start"),
+        pytest.param([a_pod(container=waiting("CrashLoopBackOff", lastState=ENDED))], id="crash"),
+        pytest.param([a_pod(container=waiting("ImagePullBackOff", lastState=ENDED))], id="restart"),
+        pytest.param([a_pod(container=waiting("ImagePullBackOff", restartCount=1))], id="restart-of-a-node"),
+        pytest.param([a_pod(container=NOT_PULLED, since=NOON_TEXT)], id="failure-of-a-moment"),
+        pytest.param(
+            [
+                a_pod("a", container=NOT_PULLED),
+                a_pod("b", container={"ready": True, "state": {"running": {}}}),
+            ],
+            id="one-of-two",
+        ),
+        pytest.param([a_pod(container=NOT_PULLED, deletionTimestamp=NOON_TEXT)], id="deletion"),
+        pytest.param([a_pod(container=NOT_PULLED, pool="batch")], id="pod-of-another-pool"),
+        pytest.param([a_pod(container=NOT_PULLED, labels=OLDER)], id="pod-of-an-older-spec"),
+    ],
+)
+def test_no_other_trouble_of_pods_brings_in_a_new_default_image(pods: list[dict[str, Any]]) -> None:
+    troubled = with_pods(running(a_resource()), *pods)
+
+    assert planned(a_resource(), troubled, **UPGRADED).desired == ()
 
 
 def test_a_pool_that_is_gone_from_the_spec_takes_its_objects_along_and_no_others() -> None:

@@ -14,6 +14,7 @@ from tests.unit.planning.builders import (
     running,
 )
 
+from specfleet.api.resource import SpeculativeDeployment
 from specfleet.planning.plan import plan
 from specfleet.planning.status import status
 
@@ -37,9 +38,9 @@ def refusing(name: str = "a", words: str = "proposer: vocabulary of 32000, not 4
     return a_pod_of_the_head(name, ready=False, state=waiting, lastState=ended, **fields)
 
 
-def conditions(*pods: dict[str, Any]) -> dict[str, dict[str, Any]]:
-    observed = replace(running(HEAD), pods=pods)
-    found = status(HEAD, observed, plan(HEAD, a_configuration(), observed, NOON), NOON)
+def conditions(*pods: dict[str, Any], resource: SpeculativeDeployment = HEAD) -> dict[str, dict[str, Any]]:
+    observed = replace(running(resource), pods=pods)
+    found = status(resource, observed, plan(resource, a_configuration(), observed, NOON), NOON)
     return {entry["type"]: entry for entry in found["conditions"]}
 
 
@@ -137,3 +138,17 @@ def test_a_model_that_cannot_be_served_says_nothing_against_its_proposer() -> No
 
     assert conditions(refused)["ProposerCompatible"]["status"] == "Unknown"
     assert "engine.maxModelLen 9000" in conditions(refused)["Degraded"]["message"]
+
+
+def test_layers_of_the_model_itself_are_known_to_draft_when_a_pod_has_loaded_them() -> None:
+    mtp = a_resource(
+        engine={"type": "vllm"}, model={"uri": "pvc://weights/mimo"}, speculation={"method": "mtp"}
+    )
+    (pool,) = planned(mtp, an_empty_cluster()).pools
+
+    before = conditions(resource=mtp)["ProposerCompatible"]
+    after = conditions(loaded(fingerprint=pool.fingerprint), resource=mtp)["ProposerCompatible"]
+
+    assert (before["status"], before["reason"]) == ("Unknown", "NotLoadedYet")
+    assert (after["status"], after["reason"]) == ("True", "ProposerLoaded")
+    assert after["message"] == "method mtp drafts with layers of the model itself"

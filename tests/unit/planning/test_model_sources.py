@@ -8,6 +8,7 @@ from tests.unit.planning.builders import (
     ACTIVE,
     NOON,
     a_configuration,
+    a_pod,
     a_pool,
     a_resource,
     after,
@@ -15,6 +16,7 @@ from tests.unit.planning.builders import (
     body,
     planned,
     reasons,
+    with_pods,
 )
 
 from specfleet.api.kinds import DEPLOYMENT
@@ -173,6 +175,23 @@ def test_a_changed_configuration_rolls_no_pod_that_fetched_already() -> None:
     again = plan(resource, configuration, replace(running, full=True), NOON)
 
     assert body(again, ACTIVE)["spec"]["template"] == body(before, ACTIVE)["spec"]["template"]
+
+
+def test_pods_that_cannot_fetch_take_a_corrected_address_and_image() -> None:
+    resource = a_resource(model=a_hub_model())
+    made = after(plan(resource, a_configuration(**HUB), an_empty_cluster(), NOON), an_empty_cluster())
+    pod = a_pod(container={"ready": False, "state": {"waiting": {"reason": "PodInitializing"}}})
+    ended = {"terminated": {"exitCode": 1}}
+    fetching = {"name": "download-model", "ready": False, "state": {"running": {}}, "lastState": ended}
+    pod["status"]["initContainerStatuses"] = [fetching]
+
+    images = a_configuration().images.model_copy(update={"preflight": "example.test/preflight:2"})
+    configuration = {"modelHub": {"endpoint": "https://other.example"}, "images": images}
+    found = body(planned(resource, with_pods(made, pod), **configuration), ACTIVE)
+
+    download = containers(found["spec"]["template"]["spec"])["download-model"]
+    assert variables(download)["HF_ENDPOINT"] == "https://other.example"
+    assert download["image"] == "example.test/preflight:2"
 
 
 def a_node(runtime: str, **labels: str) -> dict[str, Any]:

@@ -74,22 +74,37 @@ def test_each_variable_is_there_once_and_the_users_value_wins(engine: str) -> No
     assert mine in env
 
 
+OWN_SHARED_MEMORY = {
+    "volumes": [{"name": "mine", "emptyDir": {}}],
+    "volumeMounts": [{"name": "mine", "mountPath": "/dev/shm"}],
+}
+
+
 @pytest.mark.fault("vllm#37982")
 @pytest.mark.parametrize("engine", ["vllm", "sglang"])
 def test_shared_memory_is_a_memory_volume_that_the_users_own_replaces(engine: str) -> None:
-    mount = {"name": "mine", "mountPath": "/dev/shm"}
-    own = {"template": {"volumes": [{"name": "mine", "emptyDir": {}}], "volumeMounts": [mount]}}
+    own = {"template": OWN_SHARED_MEMORY}
 
     (ours,) = [v for v in pod_of(a_stock_resource(engine))["volumes"] if v["name"] == "shared-memory"]
     mounts = container_of(a_stock_resource(engine, pool=own))["volumeMounts"]
 
     assert ours["emptyDir"] == {"medium": "Memory", "sizeLimit": "2048Mi"}
-    assert [m["name"] for m in mounts if m["mountPath"] == mount["mountPath"]] == ["mine"]
+    assert [m["name"] for m in mounts if m["mountPath"] == "/dev/shm"] == ["mine"]
 
 
-@pytest.mark.parametrize(("limit", "expected"), [("1Gi", ["TooLittleMemory"]), ("2Gi", [])])
-def test_a_memory_limit_without_room_for_shared_memory_is_refused(limit: str, expected: list[str]) -> None:
-    resource = a_stock_resource(pool={"template": {"resources": {"limits": {"memory": limit}}}})
+@pytest.mark.parametrize(
+    ("limit", "template", "expected"),
+    [
+        pytest.param("1Gi", {}, ["TooLittleMemory"], id="too-little"),
+        pytest.param("2Gi", {}, [], id="enough"),
+        pytest.param("1Gi", OWN_SHARED_MEMORY, [], id="a-volume-of-the-users-own"),
+    ],
+)
+def test_a_memory_limit_without_room_for_shared_memory_is_refused(
+    limit: str, template: dict[str, Any], expected: list[str]
+) -> None:
+    limited = {"resources": {"limits": {"memory": limit}}, **template}
+    resource = a_stock_resource(pool={"template": limited})
 
     assert reasons(planned(resource, an_empty_cluster())) == expected
 
