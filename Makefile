@@ -42,7 +42,7 @@ DEMO_simulated = simulated
 DEMO_vllm = vllm-cpu vllm-plugin
 DEMO_IMAGES = operator prometheus $(DEMO_$(ENGINE))
 
-demo:  ## watch one deployment tune itself under a changing load (30 min; ENGINE=simulated: 15, no model; ENGINE=vllm: 40)
+demo:  ## watch one deployment tune itself under a changing load (30 min; ENGINE=simulated: 15, no model; ENGINE=vllm: 30 to 40)
 	@$(MAKE) --no-print-directory images IMAGES="$(DEMO_IMAGES)"
 	@KUBECONFIG=$$($(CLUSTER) kubeconfig) PATH=$$($(CLUSTER) bin):$$PATH $(VENV)/bin/python -m dev.demo --engine $(ENGINE)
 
