@@ -12,12 +12,14 @@ that fill and empty in each turn would show another load than the phase's.
 
 import asyncio
 import json
+import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from statistics import mean
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
+import aiohttp
 from dev.demo.counters import difference
 from dev.demo.errors import DemoError
 from dev.demo.installation import NAMESPACE
@@ -28,6 +30,7 @@ from dev.demo.prompts import prompts_for
 from dev.demo.recorder import Recorder
 from dev.demo.scores import Part, best_pinned
 
+T = TypeVar("T")
 Table = list[dict[str, int]]
 PIN_SECONDS = 60.0
 POLL_SECONDS = 0.5
@@ -170,27 +173,38 @@ class Replay:
 
     async def _pin(self, table: Table | None) -> None:
         path = resource_path(NAMESPACE, self._plan.resource)
-        await self._api.merge(path, {"spec": {"tuning": {"schedule": table}}})
+        patch = {"spec": {"tuning": {"schedule": table}}}
+        await self._retried(f"PATCH {path}", lambda: self._api.merge(path, patch))
 
     async def _followed(self, arm: Arm) -> None:
         """Wait until the schedule is written and every pod reports its version."""
         name = f"{self._plan.resource}-{self._plan.pool}-active-schedule"
         path = f"/api/v1/namespaces/{NAMESPACE}/configmaps/{name}"
-        try:
-            async with asyncio.timeout(PIN_SECONDS):
-                while True:
-                    document = json.loads((await self._api.get(path))["data"]["schedule.json"])
-                    if document["table"] == arm.table:
-                        sample = await self._recorder.take()
-                        versions = {pod.get("scheduleVersion") for pod in sample["pods"].values()}
-                        if versions == {document["version"]}:
-                            return
-                    await asyncio.sleep(POLL_SECONDS)
-        except TimeoutError:
-            raise DemoError(
-                f"the pin {arm.table} was not followed within {PIN_SECONDS:.0f} s: "
-                f"see `kubectl -n {NAMESPACE} describe specdep {self._plan.resource}`"
-            ) from None
+        deadline = time.monotonic() + PIN_SECONDS
+        while time.monotonic() < deadline:
+            read = await self._retried(f"GET {path}", lambda: self._api.get(path))
+            document = json.loads(read["data"]["schedule.json"])
+            if document["table"] == arm.table:
+                sample = await self._recorder.take()
+                versions = {pod.get("scheduleVersion") for pod in sample["pods"].values()}
+                if versions == {document["version"]}:
+                    return
+            await asyncio.sleep(POLL_SECONDS)
+        raise DemoError(
+            f"the pin {arm.table} was not followed within {PIN_SECONDS:.0f} s: "
+            f"see `kubectl -n {NAMESPACE} describe specdep {self._plan.resource}`"
+        )
+
+    async def _retried(self, what: str, call: Callable[[], Awaitable[T]]) -> T:
+        """Call until it is answered: half an hour of measuring must not end with one lost answer."""
+        deadline = time.monotonic() + PIN_SECONDS
+        while True:
+            try:
+                return await call()
+            except (aiohttp.ClientError, TimeoutError) as error:
+                if time.monotonic() > deadline:
+                    raise DemoError(f"{what}: {type(error).__name__} {error}") from error
+            await asyncio.sleep(POLL_SECONDS)
 
 
 def _distinct(*arms: Arm) -> list[Arm]:

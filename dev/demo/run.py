@@ -47,11 +47,7 @@ async def perform(plan: Plan, references: Path, console: Console) -> dict[str, A
         replay = Replay(api, plan, load, recorder)
         with LiveTable(console, ROW_SECONDS) as table:
             recorder.seen.append(table.show)
-            async with asyncio.TaskGroup() as tasks:
-                recording = tasks.create_task(recorder.run())
-                await _drive(plan, load, recorder, record)
-                # A replay takes its own samples; nothing else must cost the pods time then.
-                recording.cancel()
+            await _recorded(plan, load, recorder, record)
             record["settled"] = settled_tables(recorder.samples, plan.phases)
             console.print(
                 f"replay the phases' prompts with depths {plan.depths} pinned, and what was settled on"
@@ -73,6 +69,18 @@ def _new_record(plan: Plan) -> dict[str, Any]:
         },
         "phases": [],
     }
+
+
+async def _recorded(plan: Plan, load: Load, recorder: Recorder, record: dict[str, Any]) -> None:
+    """Run the phases while samples are taken. Raises DemoError where they cannot go on."""
+    try:
+        async with asyncio.TaskGroup() as tasks:
+            recording = tasks.create_task(recorder.run())
+            await _drive(plan, load, recorder, record)
+            # A replay takes its own samples; nothing else must cost the pods time then.
+            recording.cancel()
+    except* DemoError as group:
+        raise group.exceptions[0] from None
 
 
 async def _drive(plan: Plan, load: Load, recorder: Recorder, record: dict[str, Any]) -> None:

@@ -2,12 +2,16 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from itertools import repeat
 from typing import Any, cast
 
+import aiohttp
 import pytest
+from dev.demo import replay as replay_module
+from dev.demo.errors import DemoError
 from dev.demo.kubernetes import Api
 from dev.demo.load import Load, Request
 from dev.demo.plan import PLANS, Phase, Plan, Rounds
@@ -24,7 +28,8 @@ SPEED = {0: 100.0, 1: 110.0, 2: 130.0, 3: 120.0, 4: 125.0, 5: 90.0}  # tokens a 
 class Cluster:
     """Pods that follow a pin at once, and give tokens while the crowd is there or a request is sent."""
 
-    def __init__(self) -> None:
+    def __init__(self, lost_answers: Iterable[Exception] = ()) -> None:
+        self._lost_answers = iter(lost_answers)
         self.pins: list[Any] = []
         self.busy = False
         self.requests: list[Request] = []
@@ -33,9 +38,13 @@ class Cluster:
         self._tokens = 0.0
 
     async def merge(self, path: str, body: dict[str, Any]) -> None:
+        for error in self._lost_answers:
+            raise error
         self.pins.append(body["spec"]["tuning"]["schedule"])
 
     async def get(self, path: str) -> dict[str, Any]:
+        for error in self._lost_answers:
+            raise error
         return {"data": {"schedule.json": json.dumps({"table": self.pins[-1], "version": len(self.pins)})}}
 
     async def take(self) -> dict[str, Any]:
@@ -58,8 +67,10 @@ class Cluster:
         self.busy = False
 
 
-def replayed(plan: Plan, settled: dict[str, Any]) -> tuple[Replay, Cluster]:
-    cluster = Cluster()
+def replayed(
+    plan: Plan, settled: dict[str, Any], lost_answers: Iterable[Exception] = ()
+) -> tuple[Replay, Cluster]:
+    cluster = Cluster(lost_answers)
     replay = Replay(cast("Api", cluster), plan, cast("Load", cluster), cast("Recorder", cluster))
     asyncio.run(replay.run(settled))
     return replay, cluster
@@ -106,3 +117,19 @@ def test_many_users_go_on_while_arms_take_turns_and_have_their_texts_of_depth_ze
     assert {(one["arm"], one["counters"]["tokens"], one["tokensPerRequest"]) for one in replay.results} >= {
         ("depth-0", 100.0, 40), ("depth-2", 130.0, 40), ("depth-5", 90.0, 40),
     }  # fmt: skip
+
+
+def test_a_lost_answer_of_the_api_server_does_not_end_the_replay() -> None:
+    lost: list[Exception] = [aiohttp.ServerDisconnectedError(), TimeoutError(), aiohttp.ClientOSError()]
+
+    undisturbed, _ = replayed(plan_of(ALONE), {})
+    disturbed, _ = replayed(plan_of(ALONE), {}, lost)
+
+    assert disturbed.results == undisturbed.results
+
+
+def test_an_api_server_that_never_answers_is_told_with_its_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(replay_module, "PIN_SECONDS", 0.0)
+
+    with pytest.raises(DemoError, match=r"PATCH /apis/.*: ServerDisconnectedError"):
+        replayed(plan_of(ALONE), {}, repeat(aiohttp.ServerDisconnectedError()))
