@@ -2,8 +2,8 @@
 
     python -m dev.captures.vllm
 
-Needs what ``make bench-engine PEERS=1`` installs, and SmolLM2 in the cache: minutes, two cores. What a page
-shows is written above it. Series of Python, of the process and of its HTTP server are left out.
+Installs that vLLM into the cache (6 GB) and makes the model there: minutes, two cores. What a page shows is
+written above it. Series of Python, of the process and of its HTTP server are left out.
 """
 
 import json
@@ -18,9 +18,10 @@ from pathlib import Path
 
 from dev.bench.servers import Server, free_port
 from dev.bench.vllm_cpu import VERSION, provide_vllm
+from dev.models.smollm2 import cache_folder, provide
 
 FIXTURES = Path(__file__).resolve().parents[2] / "tests" / "fixtures" / "metrics"
-CACHE = Path.home() / ".cache" / "specfleet"
+CACHE = cache_folder()
 MODEL = "smollm2"
 REPETITIVE = "one two three four five six seven eight nine ten " * 6
 # Stock vLLM looks the depth up by the number of scheduled requests: 4 for one, 1 for more.
@@ -30,6 +31,7 @@ START_SECONDS = 600.0
 
 def main() -> None:
     """Start one server after the other, and write its pages."""
+    provide(CACHE / "models" / MODEL)
     with _server(None) as url:
         _load(url, alone=2, together=4)
         _write(url, "no-speculation", "no speculation, after 6 requests")
