@@ -7,6 +7,8 @@ ENGINE ?= builtin
 
 CLUSTER = $(VENV)/bin/python dev/cluster/cluster.py
 READY = $(VENV)/.specfleet-ready
+PYTHON_CHECK = -c 'import sys; sys.exit(None if (3, 11) <= sys.version_info < (3, 14) else \
+	"venv: %s is %s, 3.11 to 3.13 is needed: make PYTHON=python3.12" % (sys.executable, sys.version.split()[0]))'
 
 .DEFAULT_GOAL := help
 .PHONY: help venv constraints cluster cluster-delete images demo
@@ -19,7 +21,7 @@ venv: $(READY)  ## make the Python environment
 
 $(READY): pyproject.toml constraints.txt
 	@echo "venv: install the project and its pinned packages into $(VENV)"
-	@test -x $(VENV)/bin/python || $(PYTHON) -m venv $(VENV)
+	@$(VENV)/bin/python -m pip --version > /dev/null 2>&1 || { $(PYTHON) $(PYTHON_CHECK) && $(PYTHON) -m venv $(VENV); }
 	@$(VENV)/bin/python -m pip install --quiet --constraint constraints.txt --editable '.[dev,engine]'
 	@touch $@
 
@@ -30,7 +32,7 @@ constraints:  ## renew the pinned versions from the environment
 cluster: $(READY)  ## provide a Kubernetes cluster
 	@kubeconfig=$$($(CLUSTER) up) && echo "cluster: ready; kubeconfig $$kubeconfig"
 
-cluster-delete: $(READY)  ## remove the cluster and everything it left on the host
+cluster-delete: $(READY)  ## end the cluster and remove all it left on the host but images and caches
 	@$(CLUSTER) down && echo "cluster-delete: done"
 
 images: cluster  ## build the images (all, or IMAGES="operator simulated") and load them
@@ -43,8 +45,10 @@ DEMO_vllm = vllm-cpu vllm-plugin
 DEMO_IMAGES = operator prometheus $(DEMO_$(ENGINE))
 
 demo:  ## watch one deployment tune itself under a changing load (30 min; ENGINE=simulated: 15, no model; ENGINE=vllm: 30 to 40)
+	@$(if $(DEMO_$(ENGINE)),,$(error demo: no ENGINE=$(ENGINE); there are builtin, simulated and vllm))
 	@$(MAKE) --no-print-directory images IMAGES="$(DEMO_IMAGES)"
-	@KUBECONFIG=$$($(CLUSTER) kubeconfig) PATH=$$($(CLUSTER) bin):$$PATH $(VENV)/bin/python -m dev.demo --engine $(ENGINE)
+	@kubeconfig=$$($(CLUSTER) kubeconfig) && bin=$$($(CLUSTER) bin) && \
+	KUBECONFIG=$$kubeconfig PATH=$$bin:$$PATH $(VENV)/bin/python -m dev.demo --engine $(ENGINE)
 
 .PHONY: bench-engine
 bench-engine: $(READY)  ## measure the built-in engine against vLLM and transformers; 8 min
@@ -94,13 +98,14 @@ test-evaluation: $(READY)  ## the evaluation on a small scale
 	@$(PYTEST) tests/evaluation
 
 test-chart: $(READY)  ## the chart, rendered
-	@PATH="$$($(CLUSTER) bin):$$PATH" $(PYTEST) tests/chart
+	@bin=$$($(CLUSTER) bin) && PATH=$$bin:$$PATH $(PYTEST) tests/chart
 
 test-e2e: images  ## a real cluster: admission, operator, engines, faults
 	@$(TWO_WORKERS) --dist loadfile tests/e2e
 
 test:  ## everything that CI runs, layer by layer; times are printed and lie in build/test-times.json
 	@$(MAKE) $(READY)
+	@$(CLUSTER) check
 	@$(VENV)/bin/python dev/layers.py lint test-unit test-integration test-evaluation test-chart test-e2e
 
 .PHONY: model

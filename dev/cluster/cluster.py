@@ -4,12 +4,13 @@
 import argparse
 import json
 import os
+import signal
 import sys
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
-from devcluster import binaries
+from devcluster import binaries, requirements
 from devcluster.choice import Choice, Kind, choose_here
 from devcluster.errors import ClusterError
 from devcluster.images import present, provide
@@ -24,8 +25,8 @@ def up(choice: Choice, settings: Settings) -> Path:
     """Make the chosen cluster run; answer its kubeconfig."""
     if choice.kind is Kind.LOCAL:
         LocalCluster(settings).up()
-    elif choice.engine:
-        KindCluster(settings, choice.engine).up()
+    elif choice.kind is Kind.KIND:
+        KindCluster(settings).up()
     return kubeconfig(choice, settings)
 
 
@@ -33,7 +34,7 @@ def kubeconfig(choice: Choice, settings: Settings) -> Path:
     """Answer where the chosen cluster's access lies. Raises ClusterError when there is no cluster."""
     if choice.kubeconfig:
         return choice.kubeconfig
-    path = KindCluster(settings, choice.engine).kubeconfig if choice.engine else settings.kubeconfig
+    path = KindCluster(settings).kubeconfig if choice.kind is Kind.KIND else settings.kubeconfig
     if not path.is_file():
         raise ClusterError("no cluster runs; start it with `make cluster`")
     return path
@@ -43,8 +44,8 @@ def down(choice: Choice, settings: Settings, *, images: bool) -> None:
     """Remove the chosen cluster; one that was given is left alone."""
     if choice.kind is Kind.LOCAL:
         LocalCluster(settings).down(images=images)
-    elif choice.engine:
-        KindCluster(settings, choice.engine).down()
+    elif choice.kind is Kind.KIND:
+        KindCluster(settings).down()
     say(
         "the given cluster is left as it is"
         if choice.kind is Kind.GIVEN
@@ -58,8 +59,8 @@ def build(choice: Choice, settings: Settings, names: list[str], target: Path) ->
     before: dict[str, str] = json.loads(target.read_text(encoding="utf-8")) if target.is_file() else {}
     if choice.kind is Kind.GIVEN:
         references = dict(given_images(os.environ, (recipe.name for recipe in recipes)))
-    elif choice.engine:
-        references = before | KindCluster(settings, choice.engine).provide(recipes)
+    elif choice.kind is Kind.KIND:
+        references = before | KindCluster(settings).provide(recipes)
     else:
         sandbox, ranges = LocalCluster(settings).sandbox()
         built = provide(settings, sandbox, ranges, recipes)
@@ -75,6 +76,7 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("--name", default=DEFAULT_NAME, help="clusters of different names stand side by side")
     parser.add_argument("--local", action="store_true", help="use the local cluster, whatever else there is")
     commands = parser.add_subparsers(dest="command", required=True)
+    commands.add_parser("check", help="say what this machine lacks for it")
     commands.add_parser("up", help="make it run; prints the kubeconfig's path")
     ending = commands.add_parser("down", help="remove it")
     ending.add_argument("--images", action="store_true", help="the local cluster's copies of images too")
@@ -94,9 +96,14 @@ def main(arguments: list[str]) -> int:
     """Run one command; answer the exit status."""
     given = parse(arguments)
     settings = default_settings(given.name)
+    # As an interrupt: what has begun is undone or left so that the next call goes on with it.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     try:
         choice = Choice(Kind.LOCAL) if given.local else choose_here()
         match given.command:
+            case "check":
+                if choice.kind is Kind.LOCAL:
+                    requirements.check(settings)
             case "up":
                 print(up(choice, settings))
             case "down":
@@ -114,6 +121,9 @@ def main(arguments: list[str]) -> int:
     except ClusterError as error:
         print(f"cluster: error: {error}", file=sys.stderr)
         return 1
+    except KeyboardInterrupt:
+        print(f"cluster: {given.command} was interrupted; the same command goes on", file=sys.stderr)
+        return 128 + signal.SIGINT
     return 0
 
 

@@ -178,6 +178,16 @@ def test_up_again_changes_nothing_and_takes_about_a_second(started: Start) -> No
     assert took <= 3.0
 
 
+def test_up_gives_the_access_that_an_interrupted_start_did_not_write(started: Start) -> None:
+    kubeconfig = started.tool.state / "kubeconfig"
+    before = kubeconfig.read_text(encoding="utf-8")
+    kubeconfig.unlink()
+
+    started.tool("up")
+
+    assert kubeconfig.read_text(encoding="utf-8") == before
+
+
 def test_a_pod_reaches_services_by_name_and_reads_its_volume(started: Start, web_pod: str) -> None:
     get = "import urllib.request as r; print(r.urlopen('http://web.default.svc.cluster.local/page').read().decode())"
 

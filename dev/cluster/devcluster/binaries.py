@@ -6,6 +6,7 @@ same seed, which saves a machine's first, cold build of a quarter of an hour.
 
 import hashlib
 import os
+import re
 import shutil
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -27,6 +28,7 @@ PROGRAMS = (
 )
 SOURCES = ("main.go", "go.mod", "go.sum")
 PREBUILT = "SPECFLEET_KUBE_BINARY_XZ"
+FETCHES_ITSELF = (1, 21)
 
 
 def source_key(files: Sequence[Path]) -> str:
@@ -42,15 +44,23 @@ def seed(settings: Settings) -> Path:
     return settings.repository / "dev" / "cluster" / "seed"
 
 
+def _kube_binary(settings: Settings) -> Path:
+    key = source_key([seed(settings) / name for name in SOURCES])
+    return settings.cache / "kube" / f"{KUBERNETES_VERSION}-{key}" / "kube"
+
+
+def is_built(settings: Settings) -> bool:
+    """Say whether the Kubernetes programs lie in the cache."""
+    return _kube_binary(settings).is_file()
+
+
 def kube_folder(settings: Settings) -> Path:
     """Provide the folder with a link per program, all to the one binary, which is built when absent."""
-    sources = seed(settings)
-    key = source_key([sources / name for name in SOURCES])
-    folder = settings.cache / "kube" / f"{KUBERNETES_VERSION}-{key}"
-    binary = folder / "kube"
+    binary = _kube_binary(settings)
+    folder = binary.parent
     if not binary.is_file():
         folder.mkdir(parents=True, exist_ok=True)
-        _provide(binary, sources)
+        _provide(binary, seed(settings))
     for program in PROGRAMS:
         link = folder / program
         if not link.is_symlink():
@@ -85,13 +95,29 @@ def _unpack(archive: Path, target: Path) -> None:
     target.chmod(0o755)
 
 
-def go_build(sources: Path, package: str, target: Path, tags: str = "") -> None:
-    """Build one static Go program. Raises ClusterError when Go is absent or the build fails."""
+def require_go(what: str) -> None:
+    """Raise ClusterError when no Go on PATH can build ``what``.
+
+    Sources name the release that they need; from 1.21 on Go fetches that one itself, and says why it cannot.
+    """
     if shutil.which("go") is None:
         raise ClusterError(
-            f"Go is not on PATH, and is needed to build {target.name.split('.')[0]}; "
-            f"install it (see the version in {sources / 'go.mod'})"
+            f"Go is not on PATH, and is needed to build {what}; install 1.26: https://go.dev/dl"
         )
+    # Outside of any module, and without its fetching another release.
+    found = run(
+        ["go", "env", "GOVERSION"], environment={**os.environ, "GOTOOLCHAIN": "local"}, folder=Path("/")
+    )
+    release = re.match(r"go(\d+)\.(\d+)", found)
+    if release and (int(release[1]), int(release[2])) < FETCHES_ITSELF:
+        raise ClusterError(
+            f"{shutil.which('go')} is {found.strip()}, too old to build {what}; install 1.26: https://go.dev/dl"
+        )
+
+
+def go_build(sources: Path, package: str, target: Path, tags: str = "") -> None:
+    """Build one static Go program. Raises ClusterError when Go is absent or too old, or the build fails."""
+    require_go(target.name.split(".")[0])
     flags = f"-s -w -X k8s.io/component-base/version.gitVersion={KUBERNETES_VERSION}"
     started = time.monotonic()
     command = ["go", "build", "-trimpath", "-buildvcs=false", "-tags", tags, "-ldflags", flags]

@@ -83,7 +83,9 @@ class Builder:
         say("make the base image with debootstrap: a minute, once")
         with tempfile.TemporaryDirectory(dir=self._folder) as scratch:
             root, context = Path(scratch) / "root", Path(scratch) / "context"
-            run(["debootstrap", *DEBIAN, root], log=self._settings.cache / "logs" / "debootstrap.log")
+            # In a mount namespace of its own: what it mounts into the root is gone, however it ends.
+            command = ["unshare", "--mount", "debootstrap", *DEBIAN, root]
+            run(command, log=self._settings.cache / "logs" / "debootstrap.log")
             context.mkdir()
             excluded = [f"--exclude={pattern}" for pattern in NOT_IN_BASE]
             run(["tar", "-C", root, *excluded, "-cf", context / "rootfs.tar", "."])

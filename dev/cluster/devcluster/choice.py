@@ -11,7 +11,6 @@ from pathlib import Path
 from devcluster.errors import ClusterError
 
 GIVEN = "SPECFLEET_KUBECONFIG"
-ENGINES = ("docker", "podman")
 
 
 class Kind(Enum):
@@ -24,15 +23,14 @@ class Kind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """The cluster to use. ``kubeconfig`` is set for a given one, ``engine`` (docker or podman) for kind."""
+    """The cluster to use. ``kubeconfig`` is set for a given one."""
 
     kind: Kind
     kubeconfig: Path | None = None
-    engine: str | None = None
 
 
-def choose(environment: Mapping[str, str], kind_engine: Callable[[], str | None]) -> Choice:
-    """Decide. ``kind_engine`` answers the container engine with which kind works, or None; it is asked last.
+def choose(environment: Mapping[str, str], kind_works: Callable[[], bool]) -> Choice:
+    """Decide. ``kind_works`` is asked last, since it starts a program.
 
     Raises ClusterError when the given kubeconfig is no file.
     """
@@ -41,23 +39,19 @@ def choose(environment: Mapping[str, str], kind_engine: Callable[[], str | None]
         if not path.is_file():
             raise ClusterError(f"{GIVEN} names {given}, which is not a file; correct it or unset it")
         return Choice(Kind.GIVEN, kubeconfig=path.absolute())
-    engine = kind_engine()
-    return Choice(Kind.LOCAL) if engine is None else Choice(Kind.KIND, engine=engine)
+    return Choice(Kind.KIND if kind_works() else Kind.LOCAL)
 
 
-def working_kind_engine() -> str | None:
-    """Answer the container engine that runs here and that kind can use."""
-    if shutil.which("kind") is None:
-        return None
-    for engine in ENGINES:
-        if (
-            shutil.which(engine)
-            and subprocess.run([engine, "info"], capture_output=True, check=False).returncode == 0
-        ):
-            return engine
-    return None
+def kind_works_here() -> bool:
+    """Say whether kind is installed and Docker answers.
+
+    Not Podman: kind asks the program docker for the images that it loads (kubernetes-sigs/kind#2729).
+    """
+    if shutil.which("kind") is None or shutil.which("docker") is None:
+        return False
+    return subprocess.run(["docker", "info"], capture_output=True, check=False).returncode == 0
 
 
 def choose_here() -> Choice:
     """Decide for this machine and environment."""
-    return choose(os.environ, working_kind_engine)
+    return choose(os.environ, kind_works_here)

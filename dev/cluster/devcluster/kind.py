@@ -1,6 +1,5 @@
-"""A cluster by kind, where it and a container engine are installed; images are built by that engine."""
+"""A cluster by kind, where it and Docker are installed; Docker builds the images."""
 
-import os
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -9,23 +8,20 @@ from devcluster.recipes import Recipe, reference, repository
 from devcluster.settings import Settings
 from devcluster.shell import run, say
 
-# The chart's Prometheus for clusters that can pull it; the local cluster builds its own instead.
+# The chart's Prometheus for clusters that can pull it; the local cluster builds its own instead. The nodes
+# pull it themselves: Docker cannot hand over an image of several platforms (kubernetes-sigs/kind#3795).
 PUBLIC_PROMETHEUS = "prom/prometheus:v3.5.0"
 
 
 class KindCluster:
-    """One kind cluster; docker or podman is the engine."""
+    """One kind cluster."""
 
-    def __init__(self, settings: Settings, engine: str) -> None:
+    def __init__(self, settings: Settings) -> None:
         self._settings = settings
-        self._engine = engine
         self.kubeconfig = settings.state / "kind.kubeconfig"
 
     def _kind(self, *arguments: str | Path) -> str:
-        provider = {"KIND_EXPERIMENTAL_PROVIDER": self._engine}
-        return run(
-            ["kind", *arguments, "--name", self._settings.name], environment={**os.environ, **provider}
-        )
+        return run(["kind", *arguments, "--name", self._settings.name])
 
     def exists(self) -> bool:
         """Say whether kind has this cluster."""
@@ -47,16 +43,10 @@ class KindCluster:
 
     def provide(self, recipes: Sequence[Recipe]) -> dict[str, str]:
         """Build the images and load them into the cluster; answer their references."""
-        references = {recipe.name: self._build(recipe) for recipe in recipes if recipe.target}
-        references |= {
-            recipe.name: self._public(PUBLIC_PROMETHEUS) for recipe in recipes if not recipe.target
-        }
-        self._kind("load", "docker-image", *references.values())
-        return references
-
-    def _public(self, image: str) -> str:
-        run([self._engine, "pull", "--quiet", image])
-        return image
+        built = {recipe.name: self._build(recipe) for recipe in recipes if recipe.target}
+        if built:
+            self._kind("load", "docker-image", *built.values())
+        return built | {recipe.name: PUBLIC_PROMETHEUS for recipe in recipes if not recipe.target}
 
     def _build(self, recipe: Recipe) -> str:
         arguments = ["build", "--quiet", "--build-arg", "CPU_ONLY=yes", "--target", str(recipe.target)]
@@ -64,8 +54,8 @@ class KindCluster:
             arguments += ["--build-context", f"smollm2={model(self._settings)}"]
         local = f"{repository(recipe.name)}:dev"
         log = self._settings.cache / "logs" / f"build-{recipe.name}.log"
-        run([self._engine, *arguments, "--tag", local, self._settings.repository], log=log)
-        image_id = run([self._engine, "image", "inspect", "--format", "{{.Id}}", local]).strip()
+        run(["docker", *arguments, "--tag", local, self._settings.repository], log=log)
+        image_id = run(["docker", "image", "inspect", "--format", "{{.Id}}", local]).strip()
         image = reference(recipe.name, image_id)
-        run([self._engine, "tag", local, image])
+        run(["docker", "tag", local, image])
         return image

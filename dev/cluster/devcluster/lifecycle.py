@@ -2,12 +2,21 @@
 
 import fcntl
 import json
-import os
 import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-from devcluster import addons, binaries, certificates, cgroups, configuration, packages, pause, probes
+from devcluster import (
+    addons,
+    binaries,
+    certificates,
+    cgroups,
+    configuration,
+    packages,
+    pause,
+    probes,
+    requirements,
+)
 from devcluster.api import ApiServer
 from devcluster.errors import ClusterError
 from devcluster.programs import Plan, Program, plan
@@ -37,8 +46,7 @@ class LocalCluster:
 
     def up(self) -> None:
         """Make the cluster run: at once if it does, by starting what is missing, else anew."""
-        if os.geteuid() != 0:
-            raise ClusterError("the local cluster needs root; use kind or SPECFLEET_KUBECONFIG instead")
+        requirements.check(self.settings)
         packages.install(packages.CLUSTER_PACKAGES)
         kube = binaries.kube_folder(self.settings)
         with self._locked():
@@ -81,11 +89,9 @@ class LocalCluster:
         sandbox.create()
         write_record(self._record_path, record)
         self._start(sandbox, record, wanted)
-        access = configuration.kubeconfig(settings, ranges, "admin")
-        settings.kubeconfig.write_text(json.dumps(access, indent=1), encoding="utf-8")
 
     def _start(self, sandbox: Sandbox, record: Record, wanted: Plan) -> None:
-        """Start what does not run, in order, and wait until the cluster serves."""
+        """Start what does not run, in order, wait until the cluster serves, and give access to it."""
         api = ApiServer(self.settings, record.ranges)
         self._spawn_missing(sandbox, record, wanted.foundation)
         pause.provide(self.settings, sandbox)
@@ -108,6 +114,14 @@ class LocalCluster:
         )
         registry = configuration.registry_url(record.ranges)
         sandbox.wait(lambda: probes.answers(f"{registry}/v2/"), "image registry", 10.0)
+        self._write_kubeconfig(record.ranges)
+
+    def _write_kubeconfig(self, ranges: Ranges) -> None:
+        """Write the access, also where an interrupted start left none. Whole: programs read it meanwhile."""
+        partial = self.settings.kubeconfig.with_suffix(".new")
+        access = configuration.kubeconfig(self.settings, ranges, "admin")
+        partial.write_text(json.dumps(access, indent=1), encoding="utf-8")
+        partial.replace(self.settings.kubeconfig)
 
     def _spawn_missing(self, sandbox: Sandbox, record: Record, programs: Sequence[Program]) -> None:
         for program in programs:

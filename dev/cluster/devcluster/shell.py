@@ -3,11 +3,14 @@
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from devcluster.errors import ClusterError
 
 TAIL_LINES = 20
+# dpkg ends the package that it is at; debootstrap takes its mounts away.
+CLEAN_UP_SECONDS = 30.0
 
 
 def say(message: str) -> None:
@@ -33,23 +36,40 @@ def run(
     """
     command = [str(word) for word in argv]
     try:
-        done = subprocess.run(
+        process = subprocess.Popen(
             command,
             env=environment,
             cwd=folder,
             stdin=subprocess.DEVNULL,
-            capture_output=True,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
             text=True,
             errors="replace",
-            check=False,
         )
     except FileNotFoundError as error:
         raise ClusterError(f"program {command[0]!r} is not installed") from error
+    with process:
+        said, complained = _communicate(process)
     if log is not None:
         log.parent.mkdir(parents=True, exist_ok=True)
-        log.write_text(f"{done.stdout}\n{done.stderr}", encoding="utf-8")
-    if done.returncode != 0:
+        log.write_text(f"{said}\n{complained}", encoding="utf-8")
+    if process.returncode != 0:
         where = f" (whole log: {log})" if log else ""
-        words = tail(done.stderr or done.stdout)
-        raise ClusterError(f"`{' '.join(command)}` failed with status {done.returncode}{where}:\n{words}")
-    return done.stdout
+        words = tail(complained or said)
+        raise ClusterError(f"`{' '.join(command)}` failed with status {process.returncode}{where}:\n{words}")
+    return said
+
+
+def _communicate(process: "subprocess.Popen[str]") -> tuple[str, str]:
+    """Read both streams to their end.
+
+    What interrupts this tool, a terminal or its group's end, interrupts the program too, and it may clean up.
+    """
+    try:
+        return process.communicate()
+    except (KeyboardInterrupt, SystemExit):
+        with suppress(subprocess.TimeoutExpired):
+            process.communicate(timeout=CLEAN_UP_SECONDS)
+        raise
+    finally:
+        process.kill()
