@@ -22,7 +22,7 @@ venv: $(READY)  ## make the Python environment
 $(READY): pyproject.toml constraints.txt
 	@echo "venv: install the project and its pinned packages into $(VENV)"
 	@$(VENV)/bin/python -m pip --version > /dev/null 2>&1 || { $(PYTHON) $(PYTHON_CHECK) && $(PYTHON) -m venv $(VENV); }
-	@$(VENV)/bin/python -m pip install --quiet --constraint constraints.txt --editable '.[dev,engine]'
+	@$(VENV)/bin/python -m pip install --quiet --no-compile --constraint constraints.txt --editable '.[dev,engine]'
 	@touch $@
 
 constraints:  ## renew the pinned versions from the environment
