@@ -16,6 +16,8 @@ TOOL = f"""
 import signal, sys
 from devcluster.shell import run
 signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+# A shell's background job, as tests may be one, ignores SIGINT, and so would everything below it.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 run(["sh", "-c", {PROGRAM!r}])
 """
 
