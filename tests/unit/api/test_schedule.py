@@ -6,19 +6,10 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.schedule_example import EXAMPLE
 
 from specfleet.api.schedule import Document, to_rows
 from specfleet_serving.schedule import parse
-
-# The example of design/contracts.md.
-EXAMPLE: dict[str, Any] = {
-    "format": 1,
-    "version": 12,
-    "fence": 7,
-    "issuedAt": "2026-01-01T00:00:00Z",
-    "maxDepth": 5,
-    "table": [{"maxRequests": 8, "depth": 5}, {"maxRequests": 48, "depth": 2}, {"depth": 0}],
-}
 
 
 def test_the_example_of_the_contract_is_read_and_written_as_it_stands() -> None:

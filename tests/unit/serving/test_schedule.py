@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.schedule_example import EXAMPLE
 
 from specfleet_serving.schedule import (
     STEPS_INSIDE_BAND,
@@ -18,16 +19,6 @@ from specfleet_serving.schedule import (
     flat,
     parse,
 )
-
-# The example of design/contracts.md.
-EXAMPLE = {
-    "format": 1,
-    "version": 12,
-    "fence": 7,
-    "issuedAt": "2026-01-01T00:00:00Z",
-    "maxDepth": 5,
-    "table": [{"maxRequests": 8, "depth": 5}, {"maxRequests": 48, "depth": 2}, {"depth": 0}],
-}
 
 
 def test_the_example_of_the_contract_is_read_as_it_stands() -> None:
